@@ -1,0 +1,87 @@
+"""Where the book computes, and from which seed."""
+
+import os
+import random
+
+import numpy as np
+import torch
+
+DEVICE_VARIABLE = "BOOK_DEVICE"
+
+
+def available_devices() -> list[str]:
+    """List the device types that this machine has, the fastest first.
+
+    Returns:
+        A list that ends in `"cpu"`, for example `["cuda", "cpu"]`.
+
+    Example:
+        >>> available_devices()[-1]
+        'cpu'
+    """
+    found = []
+    if torch.cuda.is_available():
+        found.append("cuda")
+    if torch.backends.mps.is_available():
+        found.append("mps")
+    return [*found, "cpu"]
+
+
+def pick_device() -> torch.device:
+    """Choose CUDA if there is one, else MPS, else the CPU.
+
+    The environment variable `BOOK_DEVICE` overrides the choice: a type such as
+    `cpu`, or a type and an index such as `cuda:1`.
+
+    Returns:
+        The device.
+
+    Raises:
+        ValueError: `BOOK_DEVICE` names a device that this machine does not have.
+
+    Example:
+        >>> pick_device().type in available_devices()
+        True
+    """
+    kinds = available_devices()
+    wanted = os.environ.get(DEVICE_VARIABLE, "").strip()
+    if not wanted:
+        return torch.device(kinds[0])
+    cards = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    names = [*cards, *(kind for kind in kinds if kind != "cuda")]
+    if wanted not in kinds + names:
+        raise ValueError(
+            f"{DEVICE_VARIABLE}={wanted!r} is not a device of this machine, "
+            f"which has {', '.join(names)}"
+        )
+    return torch.device(wanted)
+
+
+def seed_everything(seed: int) -> torch.Generator:
+    """Seed Python, NumPy and torch (on every device) with one number.
+
+    Args:
+        seed: an integer from 0 to 2**32 - 1, the range that NumPy accepts.
+
+    Returns:
+        A CPU generator with the same seed, for code that takes one.
+
+    Raises:
+        TypeError: the seed is not an integer.
+        ValueError: the seed is out of range.
+
+    Example:
+        >>> _ = seed_everything(0)
+        >>> first = torch.rand(2)
+        >>> _ = seed_everything(0)
+        >>> torch.equal(first, torch.rand(2))
+        True
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"seed must be an int, got {type(seed).__name__} {seed!r}")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be from 0 to {2**32 - 1}, got {seed}")
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global generator)
+    torch.manual_seed(seed)
+    return torch.Generator().manual_seed(seed)
