@@ -1,0 +1,177 @@
+"""The embedding table: one learned row per token id."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+INTEGER_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def check_ids(ids: Tensor, size: int, what: str = "id") -> Tensor:
+    """Check that ids are integers in `[0, size)` before a device looks them up.
+
+    A table lookup with a wrong id raises far from its cause on a GPU, so the range is
+    read here. Meta tensors hold no numbers, and a compiled graph may not branch on
+    them: there the range goes unchecked, the dtype does not.
+
+    Args:
+        ids: integer tensor of any shape.
+        size: how many ids there are.
+        what: what the error calls an id.
+
+    Returns:
+        The ids as int64, of the same shape.
+
+    Raises:
+        TypeError: ids are not a tensor of integers.
+        IndexError: an id is negative, or `size` or more.
+
+    Example:
+        >>> check_ids(torch.tensor([0, 4]), 5)
+        tensor([0, 4])
+        >>> check_ids(torch.tensor([0, 5]), 5)
+        Traceback (most recent call last):
+        IndexError: id 5 is outside the table: 5 rows, ids 0 to 4
+    """
+    if not isinstance(ids, Tensor):
+        raise TypeError(f"{what}s must be an integer tensor, got {type(ids).__name__}")
+    if ids.dtype not in INTEGER_DTYPES:
+        raise TypeError(f"{what}s must be integers, got a tensor of {ids.dtype}")
+    if ids.numel() and not ids.is_meta and not torch.compiler.is_compiling():
+        low, high = (int(bound) for bound in ids.aminmax())
+        if low < 0 or high >= size:
+            raise IndexError(
+                f"{what} {low if low < 0 else high} is outside the table: "
+                f"{size} rows, {what}s 0 to {size - 1}"
+            )
+    return ids.long()
+
+
+def check_size(name: str, value: int) -> None:
+    """Raise unless `value`, called `name`, is a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def table_bytes(vocab: int, dim: int, dtype: torch.dtype) -> int:
+    """Count the bytes of a `vocab` × `dim` table without allocating it.
+
+    Args:
+        vocab: number of rows.
+        dim: width of a row.
+        dtype: the type that a number is stored in.
+
+    Returns:
+        Bytes: vocab · dim · bytes per number.
+
+    Raises:
+        ValueError: a size below 1.
+        TypeError: a size that is not an int.
+
+    Example:
+        >>> table_bytes(128_256, 4_096, torch.bfloat16)
+        1050673152
+    """
+    check_size("vocab", vocab)
+    check_size("dim", dim)
+    return torch.empty(vocab, dim, dtype=dtype, device="meta").nbytes
+
+
+class TokenEmbedding(nn.Module):
+    """Map token ids `[...]` to their rows `[..., dim]` of a learned table.
+
+    The one place of the library where a token table is initialised: normal with mean 0
+    and standard deviation `std`. The small default matters as soon as the table is
+    also the output head; `nn.Embedding`'s own start, with standard deviation 1, makes
+    such a model predict its own input.
+
+    Args:
+        num_embeddings: rows, V.
+        dim: width of a row.
+        padding_idx: the row that stands for "no token". It starts at zero and the
+            lookup gives it no gradient; a tied output head still does. A negative
+            number counts from the end; None means that there is no such row.
+        scale: factor on the looked-up rows alone, never on the table (Gemma multiplies
+            by √dim). It is rounded to the table's dtype first, as a tensor would be.
+        std: standard deviation of the start, in the units of the table.
+        sparse: give `weight` a sparse gradient that holds only the looked-up rows.
+        device: where the table lies; "meta" counts without allocating.
+        dtype: floating-point dtype of the table.
+
+    Raises:
+        ValueError: a size below 1, or a negative `std`.
+        TypeError: a size that is not an int, or ids that are not integers.
+        IndexError: an id, or `padding_idx`, outside the table.
+
+    Source:
+        Bengio et al. 2003, section 2 (the shared table C); GPT-2's std of 0.02;
+        the scale as in transformers 5.24, Gemma.
+
+    Example:
+        >>> table = TokenEmbedding(5, 3, padding_idx=0)
+        >>> table(torch.tensor([[0, 4]])).shape
+        torch.Size([1, 2, 3])
+        >>> table.weight[0].tolist()
+        [0.0, 0.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        dim: int,
+        padding_idx: int | None = None,
+        scale: float | None = None,
+        std: float = 0.02,
+        *,
+        sparse: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        check_size("num_embeddings", num_embeddings)
+        check_size("dim", dim)
+        if std < 0:
+            raise ValueError(f"std must not be negative, got {std}")
+        self.num_embeddings, self.dim = num_embeddings, dim
+        self.padding_idx = self._row_number(padding_idx)
+        self.scale, self.std, self.sparse = scale, std, sparse
+        table = torch.empty(num_embeddings, dim, device=device, dtype=dtype)
+        self.weight = nn.Parameter(table)  # [V, dim]
+        self.reset_parameters()
+
+    def _row_number(self, padding_idx: int | None) -> int | None:
+        """Turn a padding row counted from the end into its number."""
+        rows = self.num_embeddings
+        if padding_idx is None:
+            return None
+        if not -rows <= padding_idx < rows:
+            raise IndexError(
+                f"padding_idx {padding_idx} is outside the table: {rows} rows, "
+                f"{-rows} to {rows - 1}"
+            )
+        return padding_idx % rows
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew; the padding row, if there is one, is zero again."""
+        with torch.no_grad():
+            self.weight.normal_(0, self.std)
+            if self.padding_idx is not None:
+                self.weight[self.padding_idx].zero_()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look the ids up: `[...]` integers to `[..., dim]` in the table's dtype."""
+        ids = check_ids(ids, self.num_embeddings)
+        rows = F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
+        if self.scale is None:
+            return rows  # [..., dim]
+        return rows * torch.full((), self.scale, dtype=rows.dtype, device=rows.device)
+
+    def extra_repr(self) -> str:
+        """Show the sizes, and the options that are set."""
+        options = {"padding_idx": self.padding_idx, "scale": self.scale}
+        shown = [
+            f"{name}={value}" for name, value in options.items() if value is not None
+        ]
+        return ", ".join([str(self.num_embeddings), str(self.dim), *shown])
