@@ -130,6 +130,7 @@ def draw_matrix(
     values: Sequence | np.ndarray,
     fmt: str | None = None,
     diverging: bool = False,
+    limit: float | None = None,
     outline_rows: Iterable[int] = (),
 ) -> AxesImage:
     """Draw a matrix as coloured cells, with its numbers where `fmt` is given.
@@ -139,6 +140,7 @@ def draw_matrix(
         values: numbers `[rows, columns]`.
         fmt: format of the number in a cell, such as `".1f"`; None leaves it out.
         diverging: colour by sign about zero, instead of from low to high.
+        limit: the value of the strongest colour; None takes the largest magnitude.
         outline_rows: rows to frame.
 
     Returns:
@@ -159,7 +161,7 @@ def draw_matrix(
         raise ValueError(
             f"values must be [rows, columns], got {values.ndim} dimensions"
         )
-    top = np.abs(values).max()
+    top = np.abs(values).max() if limit is None else limit
     low, cmap = (-top, DIVERGING) if diverging else (values.min(), SEQUENTIAL)
     image = ax.imshow(values, cmap=cmap, vmin=low, vmax=top, aspect="auto")
     ax.spines[:].set_visible(False)
@@ -177,7 +179,8 @@ def _write_numbers(ax: Axes, image: AxesImage, values: np.ndarray, fmt: str) -> 
         red, green, blue, _ = image.cmap(image.norm(value))
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
         color = "white" if dark else COLORS["ink"]
-        text = format(value, fmt).replace("-", "−")
+        text = format(value if float(format(value, fmt)) else abs(value), fmt)
+        text = text.replace("-", "−")  # no minus sign before a rounded zero
         ax.text(column, row, text, ha="center", va="center", color=color, fontsize=9)
 
 

@@ -49,7 +49,9 @@ def sparse_one_hot(
         A coalesced sparse COO tensor `[N, V]`: N pairs of row and column, and N ones.
 
     Raises:
-        The same errors as `one_hot`, and ValueError for ids that are not `[N]`.
+        TypeError: ids that are not integers, or `num_classes` that is not an int.
+        IndexError: an id that is negative, or `num_classes` or more.
+        ValueError: `num_classes` below 1, or ids that are not `[N]`.
 
     Example:
         >>> sparse_one_hot(torch.tensor([2, 0]), 3).to_dense()

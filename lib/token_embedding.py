@@ -64,7 +64,7 @@ def table_bytes(vocab: int, dim: int, dtype: torch.dtype) -> int:
         dtype: the type that a number is stored in.
 
     Returns:
-        Bytes: vocab · dim · bytes per number.
+        vocab · dim · the bytes of one number.
 
     Raises:
         ValueError: a size below 1.

@@ -121,7 +121,7 @@ def test_labels_need_a_labelled_line(ax):
 
 def test_matrix_numbers_and_frame(ax):
     draw_matrix(
-        ax, [[1.0, -2.0], [0.5, 0.0]], fmt=".1f", diverging=True, outline_rows=[1]
+        ax, [[1.0, -2.0], [0.5, -0.04]], fmt=".1f", diverging=True, outline_rows=[1]
     )
     assert [text.get_text() for text in ax.texts] == ["1.0", "−2.0", "0.5", "0.0"]
     assert ax.patches[0].get_xy() == (-0.5, 0.5)
