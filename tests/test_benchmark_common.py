@@ -1,0 +1,56 @@
+"""`benchmarks.common`: the timing and the files that all benchmarks share."""
+
+import time
+
+import pytest
+import torch
+
+from benchmarks import common
+
+
+def test_interleaved_order_turns_round_by_round():
+    calls = []
+    functions = {name: lambda name=name: calls.append(name) for name in "abc"}
+    times = common.interleave(functions, rounds=3)
+    assert "".join(calls) == "abc" + "bca" + "cab"
+    assert [len(times[name]) for name in "abc"] == [3, 3, 3]
+
+
+def test_warmup_is_called_and_not_timed():
+    calls = []
+    times = common.interleave({"a": lambda: calls.append(1)}, rounds=2, warmup=3)
+    assert len(calls) == 5
+    assert len(times["a"]) == 2
+
+
+def test_seconds_are_seconds():
+    times = common.interleave({"a": lambda: time.sleep(0.05), "b": int}, rounds=2)
+    assert min(times["a"]) >= 0.05
+    assert 0 <= min(times["b"]) < 0.05
+
+
+@pytest.mark.parametrize(("rounds", "warmup"), [(0, 0), (-1, 0), (1, -1)])
+def test_counts_out_of_range(rounds, warmup):
+    with pytest.raises(ValueError, match=f"{rounds} and {warmup}"):
+        common.interleave({"a": int}, rounds, warmup)
+
+
+def test_a_saved_result_names_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "RESULTS", tmp_path)
+    path = common.save("trial", {"seconds": {"ours": 0.5}, "note": "ä"})
+    assert path == tmp_path / "trial.json"
+    loaded = common.load("trial")
+    assert loaded["seconds"] == {"ours": 0.5}
+    assert loaded["note"] == "ä"
+    assert loaded["machine"]["torch"] == torch.__version__
+    assert loaded["machine"]["cpu"]
+    assert loaded["machine"]["cores"] >= 1
+
+
+def test_versions_of_named_packages():
+    assert common.machine("pytest")["pytest"] == pytest.__version__
+
+
+def test_table_aligns_rows_with_the_first_rows_columns():
+    text = common.table([{"a": 1234567.0, "b": None}, {"b": "x", "a": 0.000123456}])
+    assert text.splitlines()[2:] == ["| 1,234,567 | None |", "| 0.000123 | x |"]
