@@ -79,6 +79,38 @@ def medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
+def peak_extra_bytes(function: Callable[[], object]) -> int:
+    """Run a function once and measure how far memory rose above where it began.
+
+    On CUDA this is the allocator's own peak; elsewhere the peak of the process's
+    resident memory, which Linux lets a process reset.
+
+    Args:
+        function: a function of no arguments.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        OSError: neither CUDA nor a Linux kernel is there to ask.
+    """
+    if torch.cuda.is_available():
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        function()
+        return torch.cuda.max_memory_allocated() - before
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = _resident("VmRSS")
+    function()
+    return max(0, _resident("VmHWM") - before)
+
+
+def _resident(field: str) -> int:
+    status = pathlib.Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith(field))
+    return int(line.split()[1]) * 1024  # the kernel counts in KiB
+
+
 def machine(*packages: str) -> dict[str, object]:
     """Describe what the figures were measured on.
 

@@ -86,7 +86,8 @@ def use_book_style() -> None:
 def label_ends(ax: Axes, gap: float = 0.055) -> list[Text]:
     """Write each line's label beside its right end, in place of a legend.
 
-    Labels that would overlap are moved apart vertically.
+    Labels that would overlap are moved apart vertically. Call it last, when the axes
+    have their final limits and scales.
 
     Args:
         ax: axes with labelled lines; lines without a label are left alone.
@@ -108,6 +109,7 @@ def label_ends(ax: Axes, gap: float = 0.055) -> list[Text]:
     lines = [line for line in ax.get_lines() if not line.get_label().startswith("_")]
     if not lines:
         raise ValueError("no line of these axes has a label")
+    ax.autoscale_view()  # limits are otherwise set only when the figure is drawn
     to_axes = ax.transData + ax.transAxes.inverted()
     ends = [(to_axes.transform(line.get_xydata()[-1]), line) for line in lines]
     texts, height = [], -np.inf

@@ -83,7 +83,10 @@ class Watched:
 
 def _is_foreign(url: str) -> bool:
     parts = urlsplit(url)
-    return parts.scheme not in ("data", "blob") and parts.hostname not in LOCAL_HOSTS
+    return (
+        parts.scheme not in ("data", "blob", "file")
+        and parts.hostname not in LOCAL_HOSTS
+    )
 
 
 @contextmanager

@@ -1,9 +1,15 @@
 """Fixtures that all tests share."""
 
+import os
+
 import pytest
 import torch
 
+os.environ.setdefault("MPLBACKEND", "agg")
+
 from lib.device import available_devices
+
+collect_ignore = ["offline"]  # importing it closes the network for the whole process
 
 
 @pytest.fixture(params=available_devices())

@@ -1,5 +1,6 @@
 """`benchmarks.common`: the timing and the files that all benchmarks share."""
 
+import sys
 import time
 
 import pytest
@@ -54,3 +55,17 @@ def test_versions_of_named_packages():
 def test_table_aligns_rows_with_the_first_rows_columns():
     text = common.table([{"a": 1234567.0, "b": None}, {"b": "x", "a": 0.000123456}])
     assert text.splitlines()[2:] == ["| 1,234,567 | None |", "| 0.000123 | x |"]
+
+
+@pytest.mark.skipif(
+    not (torch.cuda.is_available() or sys.platform == "linux"),
+    reason="needs CUDA, or a Linux kernel that resets a process's peak memory",
+)
+def test_peak_memory_is_what_a_function_takes_and_gives_back():
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    def take(megabytes):
+        torch.ones(megabytes * 250_000, device=device)  # 4 bytes a number
+
+    assert common.peak_extra_bytes(lambda: take(100)) == pytest.approx(100e6, rel=0.05)
+    assert common.peak_extra_bytes(lambda: take(20)) == pytest.approx(20e6, rel=0.25)
