@@ -115,11 +115,12 @@ def label_ends(ax: Axes, gap: float = 0.055) -> list[Text]:
     texts, height = [], -np.inf
     for (x, y), line in sorted(ends, key=lambda end: end[0][1]):
         height = max(y, height + gap)
-        text = ax.text(
-            x + 0.015,
-            height,
+        text = ax.annotate(
             line.get_label(),
-            transform=ax.transAxes,
+            (x, height),
+            xycoords="axes fraction",
+            xytext=(6, 0),
+            textcoords="offset points",
             color=line.get_color(),
             va="center",
         )

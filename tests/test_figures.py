@@ -110,7 +110,7 @@ def test_labels_follow_a_logarithmic_axis(ax):
     low, high = label_ends(ax)
     assert low.get_text() == "b"
     for text, height in [(low, 0.05), (high, 0.95)]:  # matplotlib's margins are 5 %
-        assert text.get_position() == pytest.approx((0.95, height), abs=0.03)
+        assert text.xy == pytest.approx((0.95, height), abs=0.03)
 
 
 def test_labels_need_a_labelled_line(ax):
