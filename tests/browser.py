@@ -42,20 +42,19 @@ def find_chromium() -> str | None:
     return next((path for path in map(shutil.which, candidates) if path), None)
 
 
-def require_chromium() -> str:
-    """Give the path of Chromium, or skip the test; with `CI=true`, fail it."""
-    path = find_chromium()
-    if path is None and os.environ.get("CI", "").lower() == "true":
-        pytest.fail(MISSING)
-    if path is None:
-        pytest.skip(MISSING)
-    return path
+def skip_or_fail(missing: str) -> None:
+    """Skip a test for want of a program or a file; with `CI=true`, fail it."""
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
 
 
 @contextmanager
 def launch_chromium() -> Iterator:
     """Run a headless Chromium with a fresh profile; yield Playwright's `Browser`."""
-    path = require_chromium()
+    path = find_chromium()
+    if path is None:
+        skip_or_fail(MISSING)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -146,6 +145,9 @@ def serve(folder: Path) -> Iterator[str]:
 
 def axe_violations(page, impacts=("serious", "critical"), context=None) -> list[str]:
     """Run axe on a page; list its violations as "impact rule: help (elements)".
+
+    axe looks for style sheets where there are none, and `Watched.errors` then tells of
+    it: look at the errors first.
 
     Args:
         page: Playwright's `Page`, already loaded.

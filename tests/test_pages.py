@@ -4,18 +4,12 @@ The tests read `_build/html`, which `make book` makes, and look at each page in 
 Chromium at desktop and phone width, in light and in dark.
 """
 
-import sys
-from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
 from browser import axe_violations, launch_chromium, serve, watched_page
 from bs4 import BeautifulSoup
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-from build import HTML, pages_of_contents  # noqa: E402
+from build import HTML, pages_of_contents
 
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
 PAGES = [page for page in EVERY if not page.startswith("_")]  # without the theme's own

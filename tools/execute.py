@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from widget_ids import renumber_widgets
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("chapters", "appendices")
@@ -38,8 +39,8 @@ def find_notebooks(names: list[str]) -> list[Path]:
     return found
 
 
-def normalise(notebook: nbformat.NotebookNode) -> None:
-    """Drop what changes from run to run without being a result."""
+def normalise(notebook: nbformat.NotebookNode, name: str) -> nbformat.NotebookNode:
+    """Drop or number anew what changes from run to run without being a result."""
     notebook.metadata.kernelspec = dict(KERNEL)
     notebook.metadata.language_info = dict(LANGUAGE)
     for cell in notebook.cells:
@@ -47,6 +48,7 @@ def normalise(notebook: nbformat.NotebookNode) -> None:
             cell.metadata.pop(key, None)
         if cell.cell_type == "code":
             cell.outputs = merge_streams(cell.outputs)
+    return nbformat.from_dict(renumber_widgets(notebook, name))
 
 
 def merge_streams(outputs: list) -> list:
@@ -76,8 +78,7 @@ def execute(path: Path) -> float:
         resources={"metadata": {"path": str(path.parent)}},
     )
     client.execute()
-    normalise(notebook)
-    nbformat.write(notebook, path)
+    nbformat.write(normalise(notebook, path.stem), path)
     return time.perf_counter() - start
 
 

@@ -1,0 +1,58 @@
+"""`browser.py`: what the tests of pages stand on."""
+
+import pytest
+from browser import (
+    axe_violations,
+    find_chromium,
+    launch_chromium,
+    serve,
+    watched_page,
+)
+
+PAGE = """<!doctype html><html lang="en"><title>A page</title><main><h1>Here</h1>
+<img src="https://example.org/far.png" alt="far"><input>
+<script>throw new Error("thrown on purpose")</script></main></html>"""
+
+
+def test_a_page_reaches_no_other_host_and_its_faults_are_seen(tmp_path):
+    (tmp_path / "index.html").write_text(PAGE)
+    with (
+        launch_chromium() as browser,
+        serve(tmp_path) as address,
+        watched_page(browser, width=360, dark=True) as watched,
+    ):
+        page = watched.page
+        page.goto(f"{address}/index.html")
+        assert page.inner_text("h1") == "Here"
+        assert watched.foreign == ["https://example.org/far.png"]
+        assert any("thrown on purpose" in error for error in watched.errors)
+        assert page.evaluate("innerWidth") == 360
+        assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+        assert [found.split(":")[0] for found in axe_violations(page)] == [
+            "critical label"
+        ]
+        assert axe_violations(page, context="h1") == []
+
+
+@pytest.mark.parametrize(
+    ("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)]
+)
+def test_a_missing_browser_is_named(monkeypatch, ci, outcome):
+    monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
+    monkeypatch.setenv("CI", ci)
+    assert find_chromium() is None
+    with pytest.raises(outcome, match="apt-get install chromium"):
+        launch_chromium().__enter__()
+
+
+def test_the_named_browser_comes_first(monkeypatch, tmp_path):
+    program = tmp_path / "my-chromium"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("CHROMIUM", str(program))
+    assert find_chromium() == str(program)
+    monkeypatch.delenv("CHROMIUM")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_chromium() is None
+    program.rename(tmp_path / "google-chrome")
+    assert find_chromium() == str(tmp_path / "google-chrome")
