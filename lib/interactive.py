@@ -89,7 +89,10 @@ def choice(
         The widget; a notebook stores its state, a built page needs no more than that.
 
     Raises:
-        As `frame_slider`.
+        TypeError: frames is not a sequence of strings, start is not an integer.
+        ValueError: no frame, values of another length or not all different, an empty
+            label, an image without alt.
+        IndexError: start is not the number of a frame.
 
     Example:
         >>> box = choice(["<p>queen</p>", "<p>moon</p>"], "word", ["king", "sun"])
