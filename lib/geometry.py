@@ -121,8 +121,8 @@ def most_similar(
 
     Example:
         >>> vectors = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
-        >>> most_similar(vectors, 0, k=1, exclude=[0])
-        [(1, 0.7071067690849304)]
+        >>> [(row, round(cosine, 3)) for row, cosine in most_similar(vectors, 0, k=3)]
+        [(0, 1.0), (1, 0.707), (2, 0.0)]
     """
     _check_table(vectors)
     if k < 1:
