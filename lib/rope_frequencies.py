@@ -1,0 +1,91 @@
+"""The plain spectrum of RoPE, and the checks that all of its scalings share.
+
+Pair i of d rotated features turns by inv_freq[i] radians a token, so its wavelength is
+2π / inv_freq[i] tokens.
+"""
+
+import math
+import numbers
+import operator
+
+import torch
+from torch import Tensor
+
+WITHOUT_FLOAT64 = {"mps"}
+
+
+def exact_device(device: torch.device | str | None) -> torch.device:
+    """Choose where to compute in float64: on `device`, or on the CPU if it cannot."""
+    device = torch.get_default_device() if device is None else torch.device(device)
+    return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
+
+
+def rope_inv_freq(rotary_dim: int, base: float = 1e4, device=None) -> Tensor:
+    """Compute the plain frequencies base^(−2i/d), in radians a token.
+
+    Args:
+        rotary_dim: how many features of a head are rotated, an even number d.
+        base: the number whose powers are the frequencies, above 1.
+        device: where the result lives (the default device if None); the CPU in place of
+            a device without float64.
+
+    Returns:
+        float64 `[d/2]`, from 1 (57.3° a token) down to almost 1 / base.
+
+    Raises:
+        ValueError: an odd or non-positive width, or a base of 1 or less.
+        TypeError: the width is not an int, or the base not a number.
+
+    Source: Su et al. 2021, RoFormer, section 3.2.2.
+
+    Example:
+        >>> rope_inv_freq(4, base=100.0).tolist()
+        [1.0, 0.1]
+    """
+    width = even_width("rotary_dim", rotary_dim)
+    base = number("base", base, above=1)
+    twice_i = torch.arange(
+        0, width, 2, dtype=torch.float64, device=exact_device(device)
+    )
+    return base ** -(twice_i / width)
+
+
+def wavelengths(inv_freq: Tensor) -> Tensor:
+    """Compute each pair's tokens for one full turn; infinite if it stands still.
+
+    Example:
+        >>> wavelengths(torch.tensor([1.0, 0.0])).tolist()
+        [6.2831854820251465, inf]
+    """
+    return 2 * math.pi / inv_freq
+
+
+def blend(inv_freq: Tensor, factor: float, kept: Tensor) -> Tensor:
+    """Keep each frequency by its share `kept`, and divide the rest by the factor."""
+    return inv_freq * kept + inv_freq / factor * (1 - kept)
+
+
+def even_width(name: str, width: int) -> int:
+    """Check a width that is to be split into pairs."""
+    if isinstance(width, bool) or not hasattr(width, "__index__"):
+        raise TypeError(f"{name} must be an int, got {type(width).__name__} {width!r}")
+    if width < 2 or width % 2:
+        raise ValueError(f"{name} must be even and at least 2, got {width}")
+    return operator.index(width)
+
+
+def number(name: str, value, at_least: float = -math.inf, above: float = -math.inf):
+    """Check a finite number against its lower bound and return it as a float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__} {value}")
+    if not (at_least <= value and above < value and math.isfinite(value)):
+        bound = f"above {above}" if above > -math.inf else f"at least {at_least}"
+        raise ValueError(f"{name} must be finite and {bound}, got {value}")
+    return float(value)
+
+
+def share(name: str, value) -> float:
+    """Check a share, from 0 to 1."""
+    if number(name, value, at_least=0) > 1:
+        raise ValueError(f"{name} must be at most 1, got {value}")
+    return float(value)
