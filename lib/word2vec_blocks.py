@@ -60,7 +60,7 @@ def cut_blocks(
 
     Args:
         ids, lengths: the text, as `lib.word2vec_pairs.flatten` gives it.
-        block: words of a block; the last one is filled up with word 0, unmasked never.
+        block: words of a block; no mask shows what fills up the last one.
         window: the furthest neighbour on each side; each word draws its own, see
             `lib.word2vec_pairs.window_reach`.
         generator: the source of chance.

@@ -1,10 +1,12 @@
 """Skip-gram and CBOW with negative sampling, as modules that autograd trains."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.token_embedding import TokenEmbedding, check_ids
+from lib.token_embedding import TokenEmbedding
 from lib.word2vec_pairs import PAD
 
 
@@ -45,11 +47,11 @@ def sgns_loss(center: Tensor, positive: Tensor, negatives: Tensor) -> Tensor:
     return -(F.logsigmoid(hit) + F.logsigmoid(-miss).sum(-1)).mean()
 
 
-def mean_rows(table: Tensor, contexts: Tensor) -> Tensor:
+def mean_rows(lookup: Callable[[Tensor], Tensor], contexts: Tensor) -> Tensor:
     """Average the rows of each context, leaving out where there is no word.
 
     Args:
-        table: `[V, d]`.
+        lookup: ids `[B, C]` → rows `[B, C, d]`, such as an embedding.
         contexts: int64 `[B, C]`, -1 where there is no word.
 
     Returns:
@@ -57,11 +59,10 @@ def mean_rows(table: Tensor, contexts: Tensor) -> Tensor:
 
     Raises:
         ValueError: a context without any word.
-        IndexError: an id outside the table.
 
     Example:
         >>> table = torch.tensor([[1.0, 0.0], [3.0, 2.0]])
-        >>> mean_rows(table, torch.tensor([[0, 1, -1]]))
+        >>> mean_rows(lambda ids: table[ids], torch.tensor([[0, 1, -1]]))
         tensor([[2., 1.]])
     """
     real = contexts != PAD  # [B, C]
@@ -69,7 +70,7 @@ def mean_rows(table: Tensor, contexts: Tensor) -> Tensor:
     if not number.all():
         empty = int((number == 0).nonzero()[0])
         raise ValueError(f"the context in row {empty} has no word, all are {PAD}")
-    rows = F.embedding(check_ids(contexts.where(real, 0), len(table)), table)
+    rows = lookup(contexts.where(real, 0))  # [B, C, d]
     return (rows * real[..., None]).sum(dim=1) / number[:, None]  # [B, d]
 
 
@@ -166,5 +167,5 @@ class CBOW(_TwoTables):
 
     def forward(self, contexts: Tensor, targets: Tensor, negatives: Tensor) -> Tensor:
         """Return the loss of contexts `[B, C]`, targets `[B]`, negatives `[B, K]`."""
-        center = mean_rows(self.input.weight, contexts)
+        center = mean_rows(self.input, contexts)
         return sgns_loss(center, self.output(targets), self.output(negatives))

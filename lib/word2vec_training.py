@@ -251,8 +251,8 @@ def mean_loss(table_in: Tensor, table_out: Tensor, examples: Examples) -> float:
     total = 0.0
     for part in zip(*(column.split(4_096) for column in examples), strict=True):
         inputs, positives, negatives = (ids.to(table_in.device) for ids in part)
-        bags = inputs.dim() == 2
-        center = mean_rows(table_in, inputs) if bags else table_in[inputs]
+        lookup = table_in.__getitem__
+        center = mean_rows(lookup, inputs) if inputs.dim() == 2 else lookup(inputs)
         loss = sgns_loss(center, table_out[positives], table_out[negatives])
         total += loss.item() * len(positives)
     return total / len(examples[1])

@@ -17,6 +17,7 @@ from lib.word2vec import (
     sgns_loss,
     skipgram_pairs,
 )
+from lib.word2vec_noise import draw_others
 
 sentences = st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=6)
 
@@ -223,6 +224,11 @@ def test_counts_that_are_no_counts(function, counts, fact):
         function(torch.tensor(counts))
 
 
+def test_counts_may_be_a_list():
+    assert torch.equal(keep_probability([1, 9]), keep_probability(torch.tensor([1, 9])))
+    assert noise_distribution([16, 1]).tolist() == pytest.approx([8 / 9, 1 / 9])
+
+
 @pytest.mark.parametrize("counts", [[True, False], [1j, 2]])
 @pytest.mark.parametrize("function", [keep_probability, noise_distribution])
 def test_counts_of_another_type(function, counts):
@@ -280,6 +286,19 @@ def test_negatives_follow_the_noise_without_the_positive():
         torch.testing.assert_close(
             share / 60_000, expected / expected.sum(), atol=0.008, rtol=0
         )
+
+
+def test_negatives_at_the_edges_of_the_slices():
+    # Words of one grain each, and one of none: every draw falls on an edge.
+    ends = torch.tensor([1, 2, 2, 3])
+    positives = torch.tensor([0, 1, 3])
+    negatives = draw_others(ends, positives, 100)
+    assert [set(row) for row in negatives.tolist()] == [{1, 3}, {0, 3}, {0, 1}]
+
+
+def test_negatives_of_a_very_rare_word():
+    noise = torch.tensor([1.0, 1e-30])
+    assert sample_negatives(noise, torch.tensor([0]), 3).tolist() == [[1, 1, 1]]
 
 
 def test_negatives_of_a_very_frequent_positive():
@@ -454,6 +473,20 @@ def test_cbow_takes_the_mean_of_the_real_neighbours(device):
     hidden = torch.stack([rows_in[[0, 4]].mean(0), rows_in[[2, 2, 1, 5]].mean(0)])
     expected = sgns_loss(hidden, rows_out[targets], rows_out[negatives])
     torch.testing.assert_close(model(contexts, targets, negatives), expected)
+
+
+@pytest.mark.parametrize("module", [SkipGram, CBOW])
+def test_sparse_gradients_are_the_dense_ones(module):
+    inputs = torch.tensor([[0, 4], [2, 2]]) if module is CBOW else torch.tensor([0, 4])
+    gradients = []
+    for sparse in (False, True):
+        model = fill(module(6, 3, sparse=sparse))
+        model(inputs, torch.tensor([3, 0]), torch.tensor([[2], [4]])).backward()
+        gradients.append([table.grad for table in model.parameters()])
+    for dense, sparse in zip(*gradients, strict=True):
+        assert sparse.is_sparse
+        assert not dense.is_sparse
+        torch.testing.assert_close(sparse.to_dense(), dense)
 
 
 def test_cbow_refuses_a_target_without_neighbours():

@@ -17,14 +17,22 @@ from lib.word2vec import (
     evaluation_examples,
     mean_loss,
     sgns_loss,
+    skipgram_pairs,
     train_autograd,
     train_blocks,
     train_gensim,
 )
-from lib.word2vec_blocks import add_rows, band_masks, block_step, group_size
+from lib.word2vec_blocks import (
+    add_rows,
+    band_masks,
+    block_step,
+    cut_blocks,
+    group_size,
+)
+from lib.word2vec_pairs import flatten
 
 TOPICS, WORDS = 40, 5
-SMALL = Settings(dim=16, window=3, epochs=4, sample=0, seed=1)
+SMALL = Settings(dim=16, window=3, epochs=4, sample=0, seed=3)
 
 
 def topic_text(sentences=2_000, length=8, seed=0):
@@ -128,6 +136,22 @@ def test_progress_is_reported_once_an_epoch(name):
     seen = []
     run = train(SMALL, on_epoch=lambda epoch, loss: seen.append((epoch, loss)))
     assert seen == list(enumerate(run.losses))
+
+
+@pytest.mark.parametrize("train", [train_blocks, train_autograd])
+def test_the_rate_falls_from_the_first_step_to_the_last(train):
+    seen = []
+
+    class Watched(Settings):
+        def rate(self, progress):
+            seen.append(progress)
+            return super().rate(progress)
+
+    train(TEXT[:300], COUNTS, Watched(dim=4, window=3, epochs=3, sample=0))
+    assert seen[0] == 0
+    assert seen == sorted(set(seen))
+    assert 0.9 < seen[-1] < 1
+    assert Settings(lr=0.5, min_lr=0.1).rate(0.25) == pytest.approx(0.4)
 
 
 @each_trainer
@@ -241,6 +265,17 @@ def test_band_masks_by_hand():
     assert masks[0, 1, 2].tolist() == [0, 1, 0, 1, 1, 0]
     assert masks[1, 2, 0].tolist() == [0, 1, 1, 0, 0, 0]
     assert masks[1, 0, 0].tolist() == [0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("lengths", [[5], [1, 9, 1, 2, 17, 3], [4] * 8, [40, 1]])
+@pytest.mark.parametrize("window", [1, 3, 6])
+def test_blocks_hold_each_pair_once(lengths, window):
+    text = torch.arange(sum(lengths)).split(lengths)
+    pairs = skipgram_pairs(text, window, torch.Generator().manual_seed(4))
+    words, row = cut_blocks(*flatten(text), 4, window, torch.Generator().manual_seed(4))
+    block, center, column = band_masks(4, window)[row].nonzero(as_tuple=True)
+    found = torch.stack([words[block, center + window], words[block, column]], dim=1)
+    assert sorted(found.tolist()) == pairs.tolist()
 
 
 def slow_block_gradient(tables, words, left, right, negatives, window, k):
@@ -434,13 +469,19 @@ def test_gensims_old_names_are_refused():
 
 
 def test_gensims_names_of_version_4():
-    run = train_gensim(SPELLED, VOCAB, SMALL)
-    assert run.model.vector_size == SMALL.dim
-    assert run.model.epochs == SMALL.epochs
-    row = run.model.wv.key_to_index["w007"]
-    assert run.model.wv.index_to_key[row] == "w007"
-    ours = run.input[VOCAB.index["w007"]]
-    assert torch.equal(ours, torch.from_numpy(run.model.wv["w007"].copy()))
+    config = Settings(8, 2, 3, 1, lr=0.03, min_lr=1e-3, sample=0.01, power=0.5, seed=9)
+    model = train_gensim(SPELLED[:99], VOCAB, config).model
+    assert (model.vector_size, model.window, model.negative) == (8, 2, 3)
+    assert (model.epochs, model.alpha, model.min_alpha) == (1, 0.03, 1e-3)
+    assert (model.sample, model.ns_exponent, model.seed) == (0.01, 0.5, 9)
+    assert (model.sg, model.hs, model.workers) == (1, 0, 1)
+
+
+def test_gensims_vectors_are_in_the_order_of_the_vocabulary():
+    run = train_gensim(SPELLED[:99], VOCAB, SMALL)
+    for word in ("w007", VOCAB.words[0], VOCAB.words[-1]):
+        ours, theirs = run.input[VOCAB.index[word]], run.model.wv[word].copy()
+        assert torch.equal(ours, torch.from_numpy(theirs))
 
 
 def test_missing_gensim_gives_the_command(monkeypatch):
