@@ -4,10 +4,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from lib.alibi_coordinates import COORDINATES, with_coordinates
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 BLOCK = 256  # queries at a time where positions, not indices, say who sees whom
 
 
@@ -115,9 +116,9 @@ def alibi_attention(
             gets zeros.
 
     Returns:
-        `[B, H, Tq, Dv]` in the dtype of q. Memory grows with T, except that with
-        positions that do not simply ascend, or fewer queries than keys, one boolean a
-        query and key is kept for the backward pass.
+        `[B, H, Tq, Dv]` in the dtype of q. Memory grows with T, not T². One exception:
+        where indices do not tell the order (positions that do not ascend, or fewer
+        queries than keys), training keeps a mask of Tq × Tk, one for all heads.
 
     Raises:
         ValueError: shapes that do not fit, a mask of other numbers than 0 and 1.
@@ -141,8 +142,7 @@ def alibi_attention(
     if queries == 0:
         return v.new_empty(*q.shape[:3], v.shape[3])
     scale = q.shape[3] ** -0.5
-    q, k, v_wide = _one_width(q, k, v)  # the fused kernels want one width for all
-    wide = *with_coordinates(q, k, slopes, scale, q_places, k_places, real), v_wide
+    wide = with_coordinates(q, k, v, slopes, scale, q_places, k_places, real)
     seen = _seen(q_places, k_places, real)  # [1 or B, Tq]
     if in_order or _ascend_together(q_places, k_places):
         out = _attend(*wide, scale, is_causal=True)
@@ -150,14 +150,6 @@ def alibi_attention(
         out = _attend_by_position(*wide, scale, q_places, k_places, seen)
     values = out[..., COORDINATES : COORDINATES + v.shape[3]]
     return values.masked_fill(~seen[:, None, :, None], 0)
-
-
-def _one_width(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Give v room for the coordinates, and the narrower of k and v zeros behind."""
-    gap = v.shape[3] - q.shape[3]
-    if gap > 0:
-        q, k = pad(q, (0, gap)), pad(k, (0, gap))
-    return q, k, pad(v, (COORDINATES, max(0, -gap)))
 
 
 def _places(
@@ -235,18 +227,19 @@ def _check_heads(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor) -> None:
 
 
 def _check_slopes(slopes: Tensor) -> None:
-    if slopes.dim() != 1 or not slopes.is_floating_point():
-        raise ValueError(
-            f"slopes must be floating [H], got {slopes.dtype} {list(slopes.shape)}"
-        )
+    if not slopes.is_floating_point():
+        raise TypeError(f"slopes must be floating, got {slopes.dtype}")
+    if slopes.dim() != 1:
+        raise ValueError(f"slopes must be [H], got {list(slopes.shape)}")
 
 
 def _check_positions(
     name: str, positions: Tensor, shape: tuple[int, int] | None = None
 ) -> Tensor:
     """Check integers `[T]` or `[B, T]`; returns int64 `[1 or B, T]`."""
-    if positions.is_floating_point() or positions.dtype == torch.bool:
-        raise TypeError(f"{name} must be integers, got {positions.dtype}")
+    kind = getattr(positions, "dtype", type(positions).__name__)
+    if kind not in INTEGERS:
+        raise TypeError(f"{name} must be an integer tensor, got {kind}")
     rows = positions[None] if positions.dim() == 1 else positions
     batch, tokens = ("B", "T") if shape is None else shape
     fits = rows.dim() == 2 and (

@@ -5,8 +5,11 @@ slope · (j - i) · √D for a query at i and a key at j, up to a constant for e
 which a softmax does not notice. The 1/√D of attention takes the √D away.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 COORDINATES = 8  # a multiple of 8, which the fused kernels like
 
@@ -14,12 +17,13 @@ COORDINATES = 8  # a multiple of 8, which the fused kernels like
 def with_coordinates(
     q: Tensor,
     k: Tensor,
+    v: Tensor,
     slopes: Tensor,
     scale: float,
     q_places: Tensor,
     k_places: Tensor,
     real: Tensor | None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Put eight terms before q and k that bring slope · (j - i) / scale into q·k.
 
     One term, slope · j, would do in exact arithmetic. But half precision cannot hold j,
@@ -29,20 +33,21 @@ def with_coordinates(
     takes the large terms away again before small ones and the scores are added.
 
     Args:
-        q, k: `[B, H, Tq, D]` and `[B, Hk, Tk, D]`.
+        q, k, v: `[B, H, Tq, D]`, `[B, Hk, Tk, D]` and `[B, Hk, Tk, Dv]`.
         slopes: `[H]`.
         scale: what attention multiplies q·k by.
         q_places, k_places: int64 `[1 or B, Tq]` and `[1 or B, Tk]`.
         real: bool `[B, Tk]`; a key that is not real falls below all real ones.
 
     Returns:
-        `[B, H, Tq, 8 + D]` and `[B, Hk, Tk, 8 + D]`, in the dtypes of q and k.
+        q, k and v, each with eight more features in front (zeros for v) and as many
+        zeros behind as make them one width, which the fused kernels want.
 
     Example:
         >>> q, k = torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 4, 2)
         >>> last, all_four = torch.tensor([[3]]), torch.arange(4)[None]
-        >>> of_q, of_k = with_coordinates(
-        ...     q, k, torch.tensor([0.5]), 1.0, last, all_four, real=None
+        >>> of_q, of_k, _ = with_coordinates(
+        ...     q, k, k, torch.tensor([0.5]), 1.0, last, all_four, real=None
         ... )
         >>> (of_q @ of_k.mT).tolist()
         [[[[-1.5, -1.0, -0.5, 0.0]]]]
@@ -61,11 +66,17 @@ def with_coordinates(
     whole = torch.full_like(low, 256)
     of_k = (high, middle, whole, low, high, middle, low, hidden)
     one = torch.ones_like(own)
-    wide_q = _before(q, [one * term for term in of_q])
-    return wide_q, _before(k, torch.broadcast_tensors(*of_k))
+    width = max(q.shape[3], v.shape[3])
+    return (
+        _before(q, [one * term for term in of_q], width),
+        _before(k, torch.broadcast_tensors(*of_k), width),
+        pad(v, (COORDINATES, width - v.shape[3])),
+    )
 
 
-def _before(x: Tensor, terms: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+def _before(x: Tensor, terms: Sequence[Tensor], width: int) -> Tensor:
+    if x.shape[3] < width:
+        x = pad(x, (0, width - x.shape[3]))
     extra = torch.stack(terms, dim=-1).to(x.dtype)  # [1 or B, 1 or H, T, 8]
     return torch.cat([extra.expand(*x.shape[:3], -1), x], dim=-1)  # [B, H, T, 8 + D]
 

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 def attention(
     q: Tensor,
@@ -248,15 +250,16 @@ def _check_grid(name: str, grid: Tensor, shape: tuple, heads: tuple) -> None:
 
 def _check_positions(name: str, positions: Tensor, batch: int, tokens: int) -> Tensor:
     """Check integers `[T]` or `[B, T]`; returns them as `[1 or B, T]`."""
-    if positions.is_floating_point() or positions.dtype == torch.bool:
-        raise TypeError(f"{name} must be integers, got {positions.dtype}")
+    kind = getattr(positions, "dtype", type(positions).__name__)
+    if kind not in INTEGERS:
+        raise TypeError(f"{name} must be an integer tensor, got {kind}")
     rows = positions[None] if positions.dim() == 1 else positions
     if rows.dim() != 2 or rows.shape[0] not in (1, batch) or rows.shape[1] != tokens:
         raise ValueError(
             f"{name} must be [{tokens}] or [{batch}, {tokens}], got "
             f"{list(positions.shape)}"
         )
-    return rows
+    return rows.long()
 
 
 def _check_mask(mask: Tensor | None, shape: tuple[int, int, int]) -> None:

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 def positions_from_mask(mask: Tensor, start: int = 0, pad_value: int = 0) -> Tensor:
     """Number the real tokens of each row 0, 1, 2 …, wherever the padding stands.
@@ -130,8 +132,8 @@ class LearnedPositionalEmbedding(nn.Module):
 
     def _check(self, positions: Tensor) -> None:
         """Name a position outside the table before the device stumbles over it."""
-        if not isinstance(positions, Tensor) or not _holds_integers(positions):
-            kind = getattr(positions, "dtype", type(positions).__name__)
+        kind = getattr(positions, "dtype", type(positions).__name__)
+        if kind not in INTEGERS:
             raise TypeError(f"positions must be an integer tensor, got {kind}")
         unreadable = positions.is_meta or torch.compiler.is_compiling()
         if unreadable or positions.numel() == 0:
@@ -157,18 +159,13 @@ def _lengths(lengths: Sequence[int] | Tensor) -> Tensor:
     if isinstance(lengths, str) or not isinstance(lengths, Sequence | Tensor):
         raise TypeError(f"lengths must be integers [n], got {lengths!r}")
     counts = torch.as_tensor(lengths) if len(lengths) else torch.zeros(0).long()
-    if not _holds_integers(counts):
+    if counts.dtype not in INTEGERS:
         raise TypeError(f"lengths must be integers [n], got {counts.dtype}")
     if counts.dim() != 1:
         raise ValueError(f"lengths must be [n], got {list(counts.shape)}")
     if (counts < 0).any():
         raise ValueError(f"lengths must be at least 0, got {int(counts.min())}")
     return counts.long()
-
-
-def _holds_integers(values: Tensor) -> bool:
-    floating = values.is_floating_point() or values.is_complex()
-    return not floating and values.dtype != torch.bool
 
 
 def _check_int(name: str, value: int, least: int | None = None) -> None:

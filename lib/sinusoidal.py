@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 LAYOUTS = ("interleaved", "half")
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def sinusoidal_table(
@@ -156,8 +157,8 @@ class SinusoidalPositionalEncoding(nn.Module):
             raise ValueError(f"x must be [..., T, {self.d_model}], got {list(x.shape)}")
         if positions is None:
             return
-        if not isinstance(positions, Tensor) or _is_no_integer(positions):
-            kind = getattr(positions, "dtype", type(positions).__name__)
+        kind = getattr(positions, "dtype", type(positions).__name__)
+        if kind not in INTEGERS:
             raise TypeError(f"positions must be an integer tensor, got {kind}")
         batch, tokens = x.shape[:-2], x.shape[-2]
         rows = positions.shape[:-1]
@@ -186,9 +187,3 @@ def _check_size(name: str, value: int) -> None:
         raise TypeError(f"{name} must be an int, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _is_no_integer(values: Tensor) -> bool:
-    return (
-        values.is_floating_point() or values.is_complex() or values.dtype == torch.bool
-    )

@@ -464,19 +464,23 @@ def test_shapes_that_do_not_fit(change, message):
         alibi_attention(**tensors)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
-def test_positions_of_another_type(dtype):
-    places = torch.zeros(5, dtype=dtype)
+@pytest.mark.parametrize("places", [torch.zeros(5), torch.zeros(5).bool(), [0] * 5])
+def test_positions_of_another_type(places):
     for name in ("q_positions", "k_positions"):
-        with pytest.raises(TypeError, match=f"{name} must be integers"):
+        with pytest.raises(TypeError, match=f"{name} must be an integer"):
             alibi_attention(*draw(), alibi_slopes(4), **{name: places})
-    with pytest.raises(TypeError, match="q_positions must be integers"):
+    with pytest.raises(TypeError, match="q_positions must be an integer"):
         alibi_bias(alibi_slopes(4), places, torch.arange(5))
 
 
 def test_bias_of_rows_that_do_not_match():
     with pytest.raises(ValueError, match="2 rows, k_positions 3"):
         alibi_bias(alibi_slopes(4), torch.zeros(2, 1).long(), torch.zeros(3, 1).long())
+
+
+def test_slopes_of_integers():
+    with pytest.raises(TypeError, match="slopes must be floating"):
+        alibi_attention(*draw(), torch.ones(4).long())
 
 
 def test_masks_that_are_not_zero_and_one():
