@@ -18,6 +18,7 @@ from transformers.models.bloom.modeling_bloom import (
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
 
 from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
+from lib.alibi_coordinates import with_coordinates
 from lib.attention import causal_attention
 
 HALVES = [torch.float16, torch.bfloat16]
@@ -255,9 +256,31 @@ def test_long_inputs_are_as_exact_as_short_ones(
     q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     places = torch.arange(tokens, device=device) + 10**6 if explicit else None
     found = alibi_attention(q, k, v, slopes, places, places)
-    some = torch.tensor([0, 1, 7, 1500, 2998, 2999], device=device)
+    # Among them rows where the digits of the positions turn over.
+    some = [0, 1, 7, 823, 824, 1500, 2870, 2871, 2872, 2998, 2999]
+    some = torch.tensor(some, device=device)
     error = (found[:, :, some].double() - exact(q, k, v, slopes, some)).abs().max()
     assert error < tolerance
+
+
+# The terms themselves, multiplied in float64: what casting them has left.
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("start", [0, 10**9])
+def test_coordinates_hold_long_distances(device, dtype, start):
+    tokens, scale = 70_000, 0.125
+    keys = torch.arange(start, start + tokens, device=device)[None]
+    now = keys[:, [0, 127, 40_000, tokens - 1]]
+    q, k, v = draw(1, 3, 1, 4, tokens, 1, dtype=dtype, device=device)
+    slopes = torch.tensor([0.917, 2**-0.5, 2**-8], device=device)
+    of_q, of_k, _ = with_coordinates(q, k, v, slopes, scale, now, keys, None)
+    assert of_q.dtype == of_k.dtype == dtype
+    of_q, of_k = of_q[..., :-1].double(), of_k[..., :-1].double()
+    found = of_q @ of_k.mT * scale  # [1, 3, 4, tokens]
+    found -= found.gather(-1, (now - start)[:, None, :, None].expand(1, 3, 4, 1))
+    distance = (keys[:, None] - now[..., None]).double()  # [1, 4, tokens]
+    error = (found - slopes.double()[:, None, None] * distance[:, None]).abs()
+    share = {torch.float16: 2**-16, torch.bfloat16: 2**-16}.get(dtype, 2**-23)
+    assert (error <= share * distance.abs()[:, None]).all()
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -342,6 +365,16 @@ def test_masked_values_have_no_weight(device):
     out = alibi_attention(q, k, v, alibi_slopes(4), mask=mask)
     v[:, :, 0], v[:, :, 2], k[:, :, 2] = 1e30, -1e30, 100.0
     assert torch.equal(alibi_attention(q, k, v, alibi_slopes(4), mask=mask), out)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_far_real_key_comes_before_a_near_masked_one(device, dtype):
+    q, k, v = draw(1, 2, 2, 1, 3, dtype=dtype, device=device)
+    now, held = torch.tensor([10**6]), torch.tensor([0, 999_998, 999_999])
+    mask = torch.tensor([[1, 0, 0]], device=device)
+    slopes = torch.tensor([0.5, 1.0])
+    out = alibi_attention(q, k, v, slopes, now.to(device), held.to(device), mask)
+    assert torch.equal(out[:, :, 0], v[:, :, 0])
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4])
