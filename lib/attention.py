@@ -41,6 +41,7 @@ def attention(
 
     Raises:
         ValueError: shapes that do not fit.
+        TypeError: `visible` is not bool.
 
     Source: Vaswani et al. 2017, equation 1; Ainslie et al. 2023 for grouped heads.
 
@@ -53,6 +54,8 @@ def attention(
     _check_heads(q, k, v)
     shape = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
     if visible is not None:
+        if visible.dtype != torch.bool:
+            raise TypeError(f"visible must be bool, got {visible.dtype}")
         _check_grid("visible", visible, shape, heads=(1, q.shape[1]))
     if bias is not None:
         _check_grid("bias", bias, shape, heads=(q.shape[1],))

@@ -356,6 +356,12 @@ def test_additive_masks_are_refused(dtype):
         causal_attention(*draw(), mask=torch.zeros(2, 5, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.long, torch.uint8, torch.float32])
+def test_visible_of_another_type(dtype):
+    with pytest.raises(TypeError, match="visible must be bool"):
+        attention(*draw(), torch.ones(1, 1, 5, 5, dtype=dtype))
+
+
 def test_mask_of_other_numbers():
     with pytest.raises(ValueError, match="0 and 1, got 2"):
         causal_attention(*draw(), mask=torch.full((2, 5), 2))
