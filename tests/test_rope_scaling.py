@@ -138,6 +138,13 @@ def test_every_published_longrope_option(options, seq_len):
     assert_equals_transformers(parameters, seq_len)
 
 
+@pytest.mark.parametrize("max_positions", [512, 1024])
+def test_longrope_that_extends_nothing_has_no_factor(max_positions):
+    parameters = {"rope_type": "longrope", **PUBLISHED["longrope"]}
+    assert_equals_transformers(parameters, max_positions=max_positions)
+    assert scaled_inv_freq(parameters, 64, max_positions)[1] == 1.0
+
+
 def test_proportional_divides_by_a_given_factor():
     parameters = {"rope_type": "proportional", "partial_rotary_factor": 0.3}
     assert_equals_transformers(parameters | {"factor": 8.0})
