@@ -319,6 +319,15 @@ def test_y7_bands_come_from_the_original_length():
     assert torch.equal(ours, yarn_inv_freq(128, 1e4, 4.0, 4096)[0])
 
 
+def test_yarn_of_a_trained_length_in_which_no_pair_turns():
+    """Then all are slow; transformers divides none of them."""
+    assert (ratios(64, 1e4, 4.0, 4)[1:] == 0.25).all()
+    parameters = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}
+    parameters["original_max_position_embeddings"] = 4
+    theirs, _ = of_transformers(parameters)
+    torch.testing.assert_close(theirs, rope_inv_freq(64).float())
+
+
 def test_y9_released_code_not_the_paper():
     ours = yarn_inv_freq(128, 1e4, 4.0, 4096)[0].tolist()
     paper = []
