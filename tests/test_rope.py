@@ -265,6 +265,11 @@ def test_float64_never_reaches_a_device_without_it(monkeypatch, kind):
         assert rotated_q.device.type == rotated_k.device.type == "lazy"
 
 
+def test_mps_is_known_to_lack_float64():
+    assert rope_frequencies.exact_device("mps") == torch.device("cpu")
+    assert rope_frequencies.exact_device("cuda:1") == torch.device("cuda:1")
+
+
 def test_the_pretended_device_would_notice():
     with FakeTensorMode(), NoFloat64On("lazy"), pytest.raises(TypeError, match="lazy"):
         RotaryEmbedding(16).to("lazy")
@@ -289,10 +294,11 @@ def test_r1_neighbours_differ_under_autocast():
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 def test_r3_large_integers_stay_apart(dtype):
-    cos, sin = tables(torch.tensor([32_766, 32_767], dtype=dtype), 64)
-    angle = torch.atan2(sin[:, 0].double(), cos[:, 0].double())
-    apart = float(angle[1] - angle[0]) % (2 * math.pi)
-    assert apart == pytest.approx(1.0, abs=1e-6)
+    for first in (32_766, 2**24):  # where fp16 and fp32 lose odd numbers
+        cos, sin = tables(torch.tensor([first, first + 1], dtype=dtype), 64)
+        angle = torch.atan2(sin[:, 0].double(), cos[:, 0].double())
+        apart = float(angle[1] - angle[0]) % (2 * math.pi)
+        assert apart == pytest.approx(1.0, abs=1e-6)
 
 
 def test_attention_factor_scales_both_tables():
@@ -735,6 +741,15 @@ def test_d6_l3_a_cache_of_unrotated_keys_is_exact(kind, last):
     ]
     stale = torch.cat([key for _, key in as_they_came], dim=2)
     assert (new_q @ stale.transpose(-1, -2) - one_pass).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_the_length_may_exceed_the_dtype_of_positions(kind, dtype):
+    last = min(torch.iinfo(dtype).max, 300)
+    positions = torch.tensor([0, last])
+    narrow = embedding(kind).cos_sin(positions.to(dtype))
+    torch.testing.assert_close(narrow, embedding(kind).cos_sin(positions))
 
 
 def test_no_tokens_have_no_largest_position():

@@ -138,6 +138,13 @@ def test_every_published_longrope_option(options, seq_len):
     assert_equals_transformers(parameters, seq_len)
 
 
+@pytest.mark.parametrize("max_positions", [512, 1024])
+def test_longrope_that_extends_nothing_has_no_factor(max_positions):
+    parameters = {"rope_type": "longrope", **PUBLISHED["longrope"]}
+    assert_equals_transformers(parameters, max_positions=max_positions)
+    assert scaled_inv_freq(parameters, 64, max_positions)[1] == 1.0
+
+
 def test_proportional_divides_by_a_given_factor():
     parameters = {"rope_type": "proportional", "partial_rotary_factor": 0.3}
     assert_equals_transformers(parameters | {"factor": 8.0})
@@ -310,6 +317,15 @@ def test_y7_bands_come_from_the_original_length():
     }
     ours, _ = scaled_inv_freq(parameters, 128, 16_384)
     assert torch.equal(ours, yarn_inv_freq(128, 1e4, 4.0, 4096)[0])
+
+
+def test_yarn_of_a_trained_length_in_which_no_pair_turns():
+    """Then all are slow; transformers divides none of them."""
+    assert (ratios(64, 1e4, 4.0, 4)[1:] == 0.25).all()
+    parameters = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}
+    parameters["original_max_position_embeddings"] = 4
+    theirs, _ = of_transformers(parameters)
+    torch.testing.assert_close(theirs, rope_inv_freq(64).float())
 
 
 def test_y9_released_code_not_the_paper():
