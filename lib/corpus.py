@@ -11,7 +11,7 @@ import json
 import pathlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 
 import torch
@@ -94,11 +94,8 @@ class Vocab:
             KeyError: a word is not in the vocabulary; its nearest spellings are named.
         """
         _refuse_string(tokens)
-        tokens = list(tokens)
-        unknown = next((word for word in tokens if word not in self.index), None)
-        if unknown is not None:
-            raise KeyError(self._not_found(unknown))
-        return torch.tensor([self.index[word] for word in tokens], dtype=torch.int64)
+        rows = [row_of(word, self.index) for word in tokens]
+        return torch.tensor(rows, dtype=torch.int64)
 
     def encode_sentences(
         self, sentences: Iterable[Iterable[str]]
@@ -145,10 +142,33 @@ class Vocab:
                 )
         return [self.words[row] for row in rows]
 
-    def _not_found(self, word: object) -> str:
-        text = f"{word!r} is not among the {len(self)} words of the vocabulary"
-        near = difflib.get_close_matches(str(word).lower(), self.words, n=3)
-        return f"{text}; nearest spellings: {', '.join(near)}" if near else text
+
+def row_of(word: str, index: Mapping[str, int]) -> int:
+    """Return the row of a word, or say which words are spelt much like it.
+
+    Args:
+        word: the word, spelt as in the index.
+        index: row of each word.
+
+    Returns:
+        The row.
+
+    Raises:
+        KeyError: the word has no row; its nearest spellings are named.
+
+    Example:
+        >>> row_of("queen", {"king": 0, "queen": 1})
+        1
+        >>> row_of("qeen", {"king": 0, "queen": 1})
+        Traceback (most recent call last):
+        KeyError: "'qeen' is not among the 2 words of the vocabulary;
+        nearest spellings: queen"
+    """
+    if word in index:
+        return index[word]
+    text = f"{word!r} is not among the {len(index)} words of the vocabulary"
+    near = difflib.get_close_matches(str(word).lower(), index, n=3)
+    raise KeyError(f"{text}; nearest spellings: {', '.join(near)}" if near else text)
 
 
 def _count(tokens: Iterable[str]) -> Counter:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-CELLS_AT_ONCE = 2**24  # numbers in the largest block of scores held at once
+CELLS_AT_ONCE = 2**22  # numbers in the largest block of scores held at once
 Word = str
 Question = tuple[Word, Word, Word, Word]
 

@@ -170,6 +170,40 @@ def live_slider(
     return _recompute(slider, "index", lambda index: function(values[index]))
 
 
+def progress_bar(total: int, label: str) -> tuple[widgets.HBox, Callable]:
+    """Make a bar that fills step by step, with the last result beside it.
+
+    It shows no time, so that a notebook stores the same bar after every run.
+
+    Args:
+        total: steps until the bar is full.
+        label: what goes on, in a few words.
+
+    Returns:
+        The widget, and a function `advance(step, loss)` for a trainer to call when
+        step number `step`, counted from 0, is done.
+
+    Raises:
+        ValueError: total is below 1, or an empty label.
+
+    Example:
+        >>> box, advance = progress_bar(2, "training")
+        >>> advance(0, 2.345)
+        >>> bar, text = box.children
+        >>> bar.value, text.value
+        (1, '1 of 2, loss 2.3')
+    """
+    if total < 1:
+        raise ValueError(f"total must be at least 1, got {total}")
+    bar = widgets.IntProgress(value=0, max=total, **_described(label, width="24rem"))
+    text = widgets.Label(f"0 of {total}")
+
+    def advance(step: int, loss: float) -> None:
+        bar.value, text.value = step + 1, f"{step + 1} of {total}, loss {loss:.1f}"
+
+    return widgets.HBox([bar, text]), advance
+
+
 def _names(values: Sequence, frames: int) -> list[str]:
     names = [str(value) for value in values]
     if len(names) != frames:

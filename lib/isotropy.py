@@ -184,7 +184,9 @@ def hubness(vectors: Tensor, k: int = 10) -> float:
     return (deviation.pow(3).mean() / spread**3).item() if spread > 0 else 0.0
 
 
-def random_rotation(d: int, seed: int = 0) -> Tensor:
+def random_rotation(
+    d: int, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """Draw a rotation of d-dimensional space, each equally likely.
 
     QR of a Gaussian matrix is uniform once the signs of R's diagonal are moved into Q;
@@ -193,9 +195,11 @@ def random_rotation(d: int, seed: int = 0) -> Tensor:
     Args:
         d: the width.
         seed: of the draw.
+        dtype: of the matrix. In fp32 two neighbours whose cosines agree to seven
+            digits may change places; float64 keeps them apart.
 
     Returns:
-        fp32 `[d, d]`, orthogonal, with determinant 1. `vectors @ R` rotates rows.
+        `[d, d]`, orthogonal, with determinant 1. `vectors @ R` rotates rows.
 
     Raises:
         ValueError: `d` is below 1.
@@ -215,7 +219,7 @@ def random_rotation(d: int, seed: int = 0) -> Tensor:
     q, r = torch.linalg.qr(gaussian)
     q = q * r.diagonal().sign()
     q[:, 0] *= torch.linalg.det(q).sign()
-    return q.float()
+    return q.to(dtype)
 
 
 def _principal_axes(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:

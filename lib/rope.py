@@ -62,7 +62,7 @@ def rope_cos_sin(
         ([1.0, 1.0], [0.841471, 0.099833])
     """
     _check_positions(positions)
-    if inv_freq.dim() == 2 and positions.shape[:-1] != inv_freq.shape[:1]:
+    if inv_freq.dim() > 1 and positions.shape[:-1] != inv_freq.shape[:-1]:
         raise ValueError(
             f"inv_freq {list(inv_freq.shape)} has one row a sequence, "
             f"positions are {list(positions.shape)}"
@@ -70,7 +70,9 @@ def rope_cos_sin(
     home = exact_device(positions.device)
     place, speed = positions.to(home).double(), inv_freq.to(home).double()
     angles = place.unsqueeze(-1) * speed.unsqueeze(-2)  # [..., T, r/2]
-    cos, sin = angles.cos() * attention_factor, angles.sin() * attention_factor
+    cos, sin = angles.cos(), angles.sin()
+    if attention_factor != 1.0:
+        cos, sin = cos * attention_factor, sin * attention_factor
     return cos.float().to(positions.device), sin.float().to(positions.device)
 
 
@@ -111,7 +113,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     _check_shapes(x, cos, sin)
     check_layout(layout)
     cos, sin = at_least_fp32(cos), at_least_fp32(sin)
-    if cos.dim() == 3:
+    if cos.dim() == 3 and cos.shape[0] > 1:
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  # [B, 1, T, r/2]
     return rotate(x, cos, sin, layout)
 
@@ -196,6 +198,7 @@ class RotaryEmbedding(nn.Module):
         missing = {key: v for key, v in arguments.items() if given.get(key) is None}
         self.rope_parameters = {**given, **missing}
         inv_freq, self.attention_factor = self._scaled()
+        self.rotary_dim = 2 * inv_freq.shape[-1]
         self.register_buffer("inv_freq", inv_freq, persistent=False)
 
     def _scaled(self, seq_len=None, device=None) -> tuple[Tensor, float]:
@@ -261,12 +264,11 @@ class RotaryEmbedding(nn.Module):
         Returns:
             The rotated q and k, in their own dtypes.
         """
-        rotary_dim = 2 * self.inv_freq.shape[-1]
         for x in (q, k):
-            if x.shape[-1] not in (self.head_dim, rotary_dim):
+            if x.shape[-1] not in (self.head_dim, self.rotary_dim):
                 raise ValueError(
                     f"a head of width {x.shape[-1]}, neither head_dim {self.head_dim} "
-                    f"nor rotary_dim {rotary_dim}"
+                    f"nor rotary_dim {self.rotary_dim}"
                 )
         cos, sin = self.cos_sin(positions, seq_len)
         rotated_q = apply_rope(q, cos, sin, self.layout)

@@ -1,65 +1,106 @@
 """The rotation of RoPE twice over: as the formula says, and with less memory traffic.
 
-Both compute in fp32 at least and round once to the dtype of x, and agree but for the
-last bit. Every function takes
+Both compute in fp32 at least, round once to the dtype of x, and agree but for the last
+bit. Every function here takes
 
-    x: `[..., T, D]`; features from r on stay as they are
+    x: `[..., T, D]`; the `turn_*` see only the r features that are rotated
     cos, sin: `[T, r/2]`, or with x `[B, H, T, D]` also `[B, 1, T, r/2]`, fp32 at least
-    layout: "interleaved" or "half"
 """
 
 import torch
 from torch import Tensor
 
 PIECE = 2**18  # elements that a CPU core rotates at a time: 1 MiB of fp32, in its cache
+WIDE = (torch.float32, torch.float64)
+
+
+def turn_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (i, i + r/2) as the formula says: (a, b) → (a cos − b sin, …).
+
+    Example:
+        >>> quarter = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+        >>> turn_half(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter)
+        tensor([[-3., -4.,  1.,  2.]])
+    """
+    a, b = x.chunk(2, dim=-1)  # [..., T, r/2]
+    first = torch.addcmul(a * cos, b, sin, value=-1)  # a cos − b sin
+    second = torch.addcmul(b * cos, a, sin)  # b cos + a sin
+    return torch.cat((first, second), dim=-1)
+
+
+def turn_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the pairs (2i, 2i + 1) as the formula says: (a, b) → (a cos − b sin, …).
+
+    Example:
+        >>> quarter = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
+        >>> turn_interleaved(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter)
+        tensor([[-2.,  1., -4.,  3.]])
+    """
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)  # [..., T, r/2]
+    return torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2)
+
+
+def turn_half_in_place(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Do as `turn_half` in two passes: a product, then sums in place."""
+    out = x * torch.cat((cos, cos), dim=-1)  # [a cos, b cos]
+    (a, b), (first, second) = x.chunk(2, dim=-1), out.chunk(2, dim=-1)
+    first.addcmul_(b, sin, value=-1)  # a cos − b sin
+    second.addcmul_(a, sin)  # b cos + a sin
+    return out
+
+
+def turn_complex(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Do as `turn_interleaved` in one pass: neighbours are a complex number."""
+    pairs = x.unflatten(-1, (-1, 2))  # [..., T, r/2, 2]
+    steps = (pairs.storage_offset(), *pairs.stride()[:-1])
+    if pairs.stride(-1) != 1 or any(step % 2 for step in steps):
+        pairs = pairs.clone(memory_format=torch.contiguous_format)
+    turned = torch.view_as_complex(pairs) * torch.complex(cos, sin)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+DEFINITIONS = {"half": turn_half, "interleaved": turn_interleaved}
+SHORTCUTS = {"half": turn_half_in_place, "interleaved": turn_complex}
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """Rotate in the way that suits x."""
-    by_definition = (
+    """Rotate in the way that suits x; features from r on stay as they are."""
+    if (
         torch.compiler.is_compiling()  # which fuses the definition by itself
-        or x.numel() <= PIECE
-        or x.device.type not in ("cpu", "cuda")
-        or cos.requires_grad  # learned tables need the gradients of the definition
+        or cos.requires_grad  # learned tables, whose gradients the definition gives
         or sin.requires_grad
-    )
-    way = rotate_by_definition if by_definition else Rotation.apply
-    return way(x, cos, sin, layout)
+        or not (x.is_cpu or x.is_cuda)
+    ):
+        return _rotate_with(DEFINITIONS[layout], x, cos, sin)
+    if x.numel() > PIECE:
+        return Rotation.apply(x, cos, sin, layout)
+    turn = turn_half if layout == "half" else turn_complex
+    return _rotate_with(turn, x, cos, sin)
 
 
-def rotate_by_definition(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    """Rotate as the formula says: (a, b) → (a cos − b sin, b cos + a sin).
-
-    Example:
-        >>> quarter_turn = torch.tensor([[0.0]]), torch.tensor([[1.0]])
-        >>> rotate_by_definition(torch.tensor([[1.0, 2.0]]), *quarter_turn, "half")
-        tensor([[-2.,  1.]])
-    """
+def _rotate_with(turn, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     rotary_dim = 2 * cos.shape[-1]
-    wide = at_least_fp32(x[..., :rotary_dim])
-    if layout == "half":
-        a, b = wide.chunk(2, dim=-1)
-        out = torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
-    else:
-        a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
-        out = torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2)
-    out = out.to(x.dtype)
     if rotary_dim == x.shape[-1]:
-        return out
-    return torch.cat((out, x[..., rotary_dim:]), dim=-1)
+        return turn(at_least_fp32(x), cos, sin).type_as(x)
+    turned = turn(at_least_fp32(x[..., :rotary_dim]), cos, sin).type_as(x)
+    return torch.cat((turned, x[..., rotary_dim:]), dim=-1)
 
 
 class Rotation(torch.autograd.Function):
-    """Rotate in pieces; the gradient of a rotation is the rotation back."""
+    """Rotate a long input; the gradient of a rotation is the rotation back."""
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-        return rotate_in_pieces(x, cos, sin, layout)
+        one_pass = layout == "interleaved" and x.dtype in WIDE
+        if x.is_cpu and not one_pass:
+            return _rotate_in_pieces(SHORTCUTS[layout], x, cos, sin)
+        return _rotate_with(SHORTCUTS[layout], x, cos, sin)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         _, cos, sin, ctx.layout = inputs
         ctx.save_for_backward(cos, sin)
+        ctx.save_for_forward(cos, sin)
 
     @staticmethod
     def backward(ctx, grad: Tensor):
@@ -67,55 +108,31 @@ class Rotation(torch.autograd.Function):
         return Rotation.apply(grad, cos, -sin, ctx.layout), None, None, None
 
     @staticmethod
+    def jvp(ctx, tangent: Tensor, *_):
+        return Rotation.apply(tangent, *ctx.saved_tensors, ctx.layout)
+
+    @staticmethod
     def vmap(info, in_dims, x, cos, sin, layout):
-        each = torch.vmap(lambda *xs: rotate_by_definition(*xs, layout), in_dims[:3])
+        each = torch.vmap(
+            lambda *tensors: _rotate_with(DEFINITIONS[layout], *tensors), in_dims[:3]
+        )
         return each(x, cos, sin), 0
 
 
-def rotate_in_pieces(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+def _rotate_in_pieces(turn, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate some tokens at a time, so that a CPU's cache holds what lies between."""
-    rotary_dim, tokens = 2 * cos.shape[-1], x.shape[-2]
+    rotary_dim = 2 * cos.shape[-1]
     out = torch.empty_like(x)
     out[..., rotary_dim:] = x[..., rotary_dim:]
-    source, target = x[..., :rotary_dim], out[..., :rotary_dim]
-    direct = at_least_fp32(x) is x and _holds_pairs(source) and _holds_pairs(target)
-    if x.device.type == "cpu" and not (direct and layout == "interleaved"):
-        tokens = max(1, PIECE * torch.get_num_threads() * tokens // x.numel())
-    split = (tensor.split(tokens, dim=-2) for tensor in (source, cos, sin, target))
+    piece = PIECE * torch.get_num_threads()
+    tokens = max(1, piece * x.shape[-2] // x.numel())
+    tensors = (x[..., :rotary_dim], cos, sin, out[..., :rotary_dim])
+    split = (tensor.split(tokens, dim=-2) for tensor in tensors)
     for x_i, cos_i, sin_i, out_i in zip(*split, strict=True):
-        if direct:
-            _rotate_into(out_i, x_i, cos_i, sin_i, layout)
-            continue
-        wide = at_least_fp32(x_i)
-        if not _holds_pairs(wide):
-            wide = wide.clone(memory_format=torch.contiguous_format)
-        scratch = torch.empty_like(wide)
-        out_i.copy_(_rotate_into(scratch, wide, cos_i, sin_i, layout))
+        out_i.copy_(turn(at_least_fp32(x_i), cos_i, sin_i))
     return out
-
-
-def _rotate_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str):
-    """Rotate x into out, both `[..., T, r]` of one dtype, fp32 at least."""
-    if layout == "interleaved":  # a pair is a complex number, which turns by a product
-        torch.mul(_as_complex(x), torch.complex(cos, sin), out=_as_complex(out))
-        return out
-    torch.mul(x, torch.cat((cos, cos), dim=-1), out=out)
-    (a, b), (first, second) = x.chunk(2, dim=-1), out.chunk(2, dim=-1)
-    first.addcmul_(b, sin, value=-1)  # a cos − b sin
-    second.addcmul_(a, sin)  # b cos + a sin
-    return out
-
-
-def _as_complex(x: Tensor) -> Tensor:
-    return torch.view_as_complex(x.unflatten(-1, (-1, 2)))
-
-
-def _holds_pairs(x: Tensor) -> bool:
-    """Tell whether neighbours lie in memory as the parts of complex numbers do."""
-    steps = (x.storage_offset(), *x.stride()[:-1])
-    return x.stride(-1) == 1 and all(step % 2 == 0 for step in steps)
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
     """Widen bf16 and fp16 to fp32; fp32 and float64 stay the tensors they are."""
-    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+    return x if x.dtype in WIDE else x.float()

@@ -1,15 +1,8 @@
 """Every published way to scale the frequencies of RoPE past the trained length.
 
 All bend one curve, the inverse frequency of each pair, and some also multiply cos and
-sin by an attention factor. YaRN has a module of its own. Each function takes
-
-    rotary_dim: how many features of a head are rotated, an even number d
-    base: the number whose powers are the frequencies, above 1
-    device: where the result lives (the default device if None)
-
-and returns `(inv_freq, attention_factor)`: float64 `[d/2]`, and a Python float. A
-number out of its range is a ValueError that names it, a string or a bool in its place a
-TypeError. On a device without float64 (MPS) the frequencies stay on the CPU.
+sin by an attention factor. A number out of its range is a ValueError that names it; a
+string or a bool in its place is a TypeError. YaRN has a module of its own.
 """
 
 import inspect
@@ -50,7 +43,14 @@ def linear_inv_freq(rotary_dim: int, base: float, factor: float, device=None):
     """Divide every frequency by one factor (position interpolation, PI).
 
     Args:
+        rotary_dim, base, device: as for `rope_inv_freq`.
         factor: the extension, at least 1.
+
+    Returns:
+        inv_freq, float64 `[d/2]`, and the attention factor 1.0.
+
+    Raises:
+        ValueError: a number out of its range.
 
     Source: Chen et al. 2023, Extending Context Window of Large Language Models via
     Positional Interpolation, equation 3.
@@ -67,8 +67,15 @@ def ntk_inv_freq(rotary_dim: int, base: float, alpha: float, device=None):
     """Enlarge the base by alpha^(d/(d−2)): the last pair slows by alpha, the first not.
 
     Args:
-        rotary_dim: above 2, since of one pair none is the last.
+        rotary_dim, base, device: as for `rope_inv_freq`.
         alpha: at least 1.
+
+    Returns:
+        inv_freq, float64 `[d/2]`, and the attention factor 1.0.
+
+    Raises:
+        ValueError: a number out of its range; one pair alone, of which none is the
+            last.
 
     Source: bloc97 2023, NTK-Aware Scaled RoPE; Peng et al. 2023, YaRN, section 3.1.
 
@@ -100,12 +107,18 @@ def dynamic_ntk_inv_freq(
     """Apply NTK scaling that grows with the length: none up to the trained length.
 
     Args:
+        rotary_dim, base, device: as for `rope_inv_freq`.
         factor: how fast alpha = 1 + factor · (L − L₀) / L₀ grows, at least 1.
         original_max_position_embeddings: the trained length L₀.
         seq_len: the length L, one for all or int64 `[B]`; None means L₀.
 
     Returns:
-        float64 `[d/2]`, or `[B, d/2]` for lengths `[B]`, and 1.0.
+        inv_freq, float64 `[d/2]`, or `[B, d/2]` for lengths `[B]`, and the attention
+        factor 1.0.
+
+    Raises:
+        ValueError: a number out of its range, or one pair alone.
+        TypeError: lengths that are not integers.
 
     Source: emozilla 2023, Dynamically Scaled RoPE; jquesnelle/yarn,
     `LlamaDynamicScaledRotaryEmbedding`; transformers 5.24.0.
@@ -145,6 +158,7 @@ def longrope_inv_freq(
     """Divide each pair by its own searched factor, from one of two lists (LongRoPE).
 
     Args:
+        rotary_dim, base, device: as for `rope_inv_freq`.
         short_factor: d/2 numbers, for lengths up to the trained one.
         long_factor: d/2 numbers, for longer ones.
         original_max_position_embeddings: the trained length L₀, at least 2.
@@ -153,7 +167,11 @@ def longrope_inv_freq(
         attention_factor: √(1 + ln(L₁/L₀) / ln L₀) if None, the same for both lists.
 
     Returns:
-        float64 `[d/2]`, or `[B, d/2]` for lengths `[B]`, and the factor.
+        inv_freq, float64 `[d/2]`, or `[B, d/2]` for lengths `[B]`, and the factor.
+
+    Raises:
+        ValueError: a list that has not d/2 numbers, a number out of its range.
+        TypeError: lengths that are not integers.
 
     Source: Ding et al. 2024, LongRoPE; microsoft/LongRoPE; transformers 5.24.0.
 
@@ -196,10 +214,17 @@ def llama3_inv_freq(
     """Keep, blend or divide each pair by its turns in the trained length (Llama 3.1).
 
     Args:
+        rotary_dim, base, device: as for `rope_inv_freq`.
         factor: what the slow pairs are divided by, at least 1.
         low_freq_factor: a pair with fewer turns is divided.
         high_freq_factor: a pair with more turns is kept; above `low_freq_factor`.
         original_max_position_embeddings: the trained length in tokens.
+
+    Returns:
+        inv_freq, float64 `[d/2]`, and the attention factor 1.0.
+
+    Raises:
+        ValueError: a number out of its range.
 
     Source: meta-llama/llama-models, `models/llama3/model.py`, `apply_scaling`.
 
@@ -230,9 +255,16 @@ def proportional_inv_freq(
     all of it; a pair that stands still has frequency 0.
 
     Args:
-        head_dim: an even number; the result has head_dim / 2 entries.
+        head_dim: the width of a head, an even number.
+        base, device: as for `rope_inv_freq`.
         partial_rotary_factor: the share of pairs that turn, from 0 to 1.
         factor: what the frequencies are divided by, at least 1.
+
+    Returns:
+        inv_freq, float64 `[head_dim/2]`, and the attention factor 1.0.
+
+    Raises:
+        ValueError: a number out of its range.
 
     Source: Gemma 4, in transformers 5.24.0.
 
@@ -284,6 +316,10 @@ def scaled_inv_freq(
             lacks or that is null in "yarn".
         seq_len: for "dynamic" and "longrope" the length, one for all or int64 `[B]`;
             None means the trained length.
+        device: as for `rope_inv_freq`.
+
+    Returns:
+        inv_freq and the attention factor, as the function of that type gives them.
 
     Raises:
         KeyError: a parameter is missing; the message names it.

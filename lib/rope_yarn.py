@@ -27,6 +27,7 @@ def yarn_inv_freq(
     has it linear in the number of turns, and the two differ by up to 73 %.
 
     Args:
+        rotary_dim, base, device: as for `rope_inv_freq`.
         factor: the extension, at least 1.
         original_max_position_embeddings: the trained length, where turns are counted.
         beta_fast: a pair that turns more often than this is kept.
@@ -35,6 +36,12 @@ def yarn_inv_freq(
         attention_factor: returned as it is; 0.1 · ln(factor) + 1 if None.
         mscale, mscale_all_dim: if both are given (DeepSeek) and no attention factor,
             that is the quotient of 0.1 · m · ln(factor) + 1 for the two.
+
+    Returns:
+        inv_freq, float64 `[d/2]`, and the attention factor.
+
+    Raises:
+        ValueError: a number out of its range, or beta_fast below beta_slow.
 
     Source: Peng et al. 2023, YaRN, section 3.2; jquesnelle/yarn,
     `LlamaYaRNScaledRotaryEmbedding`; transformers 5.24.0 for the options.
@@ -84,6 +91,9 @@ def yarn_softmax_scale(head_dim: int, factor: float, mscale_all_dim: float) -> f
         head_dim: the width of a query or key, its rotated part and the other together.
         factor: YaRN's factor, at least 1.
         mscale_all_dim: m in mscale = 0.1 · m · ln(factor) + 1, at least 0.
+
+    Raises:
+        ValueError: a number out of its range.
 
     Source: DeepSeek-V3 in transformers 5.24.0, `yarn_apply_mscale`.
 

@@ -19,6 +19,7 @@ from lib.corpus import (
     load_questions_words,
     load_simlex999,
     load_wordsim353,
+    row_of,
     tokenize,
 )
 
@@ -140,6 +141,13 @@ def test_an_unknown_word_comes_with_its_nearest_spellings():
 def test_an_unknown_word_that_nothing_resembles():
     with pytest.raises(KeyError, match="xyzzy"):
         Vocab(["lamb"]).encode(["xyzzy"])
+
+
+def test_a_plain_index_is_asked_in_the_same_way():
+    index = {"king": 4, "queen": 7}
+    assert row_of("queen", index) == 7
+    with pytest.raises(KeyError, match=r"'qeen' .* 2 words .*: queen"):
+        row_of("qeen", index)
 
 
 def test_case_is_part_of_the_spelling():

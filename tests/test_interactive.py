@@ -15,7 +15,7 @@ from browser import (
 from notebooks import CONTROLS, ROOT, execute, notebook_of
 from widget_ids import renumber_widgets
 
-from lib.interactive import choice, frame_slider, live, live_slider
+from lib.interactive import choice, frame_slider, live, live_slider, progress_bar
 
 FRAMES = ["<p>near</p>", "<p>far</p>", "<p>out of sight</p>"]
 PHONE = {"width": 360, "height": 740}
@@ -299,3 +299,18 @@ def test_the_stock_slider_is_what_axe_complains_of(watched):
     )
     (found,) = axe_violations(watched.page)
     assert "aria-input-field-name" in found
+
+
+def test_a_progress_bar_fills_and_shows_no_time():
+    box, advance = progress_bar(3, "training")
+    bar, text = box.children
+    assert (bar.description, bar.value, text.value) == ("training", 0, "0 of 3")
+    for step, loss in enumerate([3.14159, 2.0, 1.0]):
+        advance(step, loss)
+    assert (bar.value, bar.max, text.value) == (3, 3, "3 of 3, loss 1.0")
+
+
+@pytest.mark.parametrize(("total", "label"), [(0, "a"), (-1, "a"), (1, " ")])
+def test_a_progress_bar_without_steps_or_name(total, label):
+    with pytest.raises(ValueError, match=r"total must|label is empty"):
+        progress_bar(total, label)

@@ -158,6 +158,13 @@ def test_a_rotation_is_orthogonal_and_no_reflection(d):
         assert torch.linalg.det(rotation).item() == pytest.approx(1, abs=1e-5)
 
 
+def test_a_double_rotation_is_orthogonal_to_fifteen_digits():
+    rotation = random_rotation(50, dtype=torch.float64)
+    identity = torch.eye(50, dtype=torch.float64)
+    assert torch.allclose(rotation @ rotation.T, identity, rtol=0, atol=1e-14)
+    assert torch.equal(rotation.float(), random_rotation(50))
+
+
 def test_rotations_are_uniform():
     # In the plane the angle must be uniform on the circle.
     drawn = torch.stack([random_rotation(2, seed) for seed in range(2000)])

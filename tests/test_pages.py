@@ -105,6 +105,17 @@ def test_a_chapter_shows_every_picture_with_caption_and_alt_text(page, soups):
         assert picture.find_parent("figure").select_one("figcaption"), picture
 
 
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("chapters/")])
+def test_a_chapter_bears_the_number_of_its_file(page, soups):
+    number = int(page.removeprefix("chapters/")[:2])
+    soup = soups[page]
+    assert soup.select_one("h1 .section-number").text == f"{number}. "
+    assert soup.select_one(".bd-sidebar .current.active").text.startswith(f"{number}.")
+    figures = soup.select("figcaption .caption-number")
+    assert figures
+    assert all(f.text.startswith(f"Figure {number}.") for f in figures)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("page", READ)
 def test_a_page_reads_well(browser, site, page, view):

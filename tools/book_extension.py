@@ -1,8 +1,11 @@
-"""What the book adds to Sphinx: its logo, its addresses, and accessible references."""
+"""What the book adds to Sphinx: logo, addresses, chapter numbers, clean references."""
 
+import re
 from urllib.parse import urlsplit
 
 from bs4 import BeautifulSoup
+from docutils import nodes
+from sphinx_external_toc.collectors import TocTreeCollectorWithStyles as Collector
 
 
 def set_addresses(app, config):
@@ -15,6 +18,33 @@ def set_addresses(app, config):
     }
     config.ogp_site_url = config.html_baseurl
     config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
+
+
+def number_by_file(assign):
+    """Wrap Sphinx's numbering: a chapter bears the number of its file's name.
+
+    The table of contents lists the chapters that are written, so counting them would
+    give a chapter another number than its file has.
+    """
+
+    def assign_section_numbers(self, env):
+        changed = assign(self, env)
+        for page, numbers in env.toc_secnumbers.items():
+            found = re.match(r"chapters/(\d+)_", page)
+            if found:
+                renumber(env, page, numbers, int(found[1]))
+        return changed
+
+    return assign_section_numbers
+
+
+def renumber(env, page, numbers, chapter):
+    """Give one page's title, and its entries in tables of contents, their number."""
+    for anchor, number in numbers.items():
+        numbers[anchor] = number and (chapter, *number[1:])
+    for entry in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
+        if entry.get("secnumber"):
+            entry["secnumber"] = [chapter, *entry["secnumber"][1:]]
 
 
 def mend_bibliography(app, page, template, context, doctree):
@@ -34,5 +64,6 @@ def mend_bibliography(app, page, template, context, doctree):
 
 def setup(app):
     app.connect("config-inited", set_addresses, priority=100)
+    Collector.assign_section_numbers = number_by_file(Collector.assign_section_numbers)
     app.connect("html-page-context", mend_bibliography)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,201 @@
+"""Attention with ALiBi: what the bias costs, beside causal attention without one.
+
+`python -m benchmarks.bench_alibi` prints a table and saves `results/alibi.json`. Time
+is a ratio to `scaled_dot_product_attention` with `is_causal=True` and no bias; memory
+is the peak above the inputs. Peers get their masks and biases ready-made, off the
+clock; their memory counts them.
+"""
+
+import ctypes
+import gc
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import BloomConfig, MptConfig
+from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor
+from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
+
+from benchmarks.common import (
+    interleave,
+    machine,
+    medians,
+    peak_extra_bytes,
+    save,
+    table,
+)
+from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
+
+HEADS, WIDTH = 8, 64
+SLOPES = alibi_slopes(HEADS)
+ROUNDS = {1024: 7, 2048: 5, 4096: 5, 8192: 3}  # timed calls at each length
+Way = Callable[[], Tensor]
+
+
+class Inputs:
+    """q, k and v of one length, also as the one tensor that BLOOM and MPT take."""
+
+    def __init__(self, tokens: int):
+        generator = torch.Generator().manual_seed(0)
+        q, k, v = torch.randn(3, 1, HEADS, tokens, WIDTH, generator=generator)
+        self.tokens = tokens
+        self.apart = [x.clone().requires_grad_() for x in (q, k, v)]  # [1, H, T, D]
+        stacked = torch.stack([q, k, v])[:, 0]  # [3, H, T, D]
+        by_head = stacked.permute(2, 1, 0, 3).reshape(1, tokens, -1)  # BLOOM: H, 3, D
+        by_part = stacked.permute(2, 0, 1, 3).reshape(1, tokens, -1)  # MPT: 3, H, D
+        self.by_head = by_head.clone().requires_grad_()
+        self.by_part = by_part.clone().requires_grad_()
+
+
+def plain(given: Inputs) -> Way:
+    """SDPA, causal, no bias: the unit of time."""
+    return lambda: scaled_dot_product_attention(*given.apart, is_causal=True)
+
+
+def ours(given: Inputs) -> Way:
+    """`lib.alibi.alibi_attention`."""
+    return lambda: alibi_attention(*given.apart, SLOPES)
+
+
+def bias_mask(given: Inputs) -> Way:
+    """SDPA with the whole bias as its mask."""
+    places = torch.arange(given.tokens)
+    bias = alibi_bias(SLOPES, places, places)
+    return lambda: scaled_dot_product_attention(*given.apart, attn_mask=bias)
+
+
+def bloom(given: Inputs) -> Way:
+    """transformers' BloomAttention with its projections taken out."""
+    config = BloomConfig(hidden_size=HEADS * WIDTH, n_head=HEADS)
+    layer = BloomAttention(config, layer_idx=0).eval()
+    layer.query_key_value, layer.dense = nn.Identity(), nn.Identity()
+    alibi = build_alibi_tensor(torch.ones(1, given.tokens), HEADS, torch.float32)
+    mask = torch.full((given.tokens, given.tokens), torch.finfo(torch.float32).min)
+    mask = mask.triu_(1)[None, None]
+    residual = torch.zeros(1, given.tokens, HEADS * WIDTH)
+    return lambda: _heads(layer(given.by_head, residual, alibi, mask)[0])
+
+
+def mpt(given: Inputs) -> Way:
+    """transformers' MptAttention with its projections taken out."""
+    config = MptConfig(d_model=HEADS * WIDTH, n_heads=HEADS, max_seq_len=given.tokens)
+    layer = MptAttention(config, layer_idx=0).eval()
+    layer.Wqkv, layer.out_proj = nn.Identity(), nn.Identity()
+    bias = build_mpt_alibi_tensor(HEADS, given.tokens)
+    mask = torch.ones(given.tokens, given.tokens, dtype=torch.bool).triu_(1)
+    return lambda: _heads(layer(given.by_part, bias, attention_mask=mask)[0])
+
+
+def _heads(mixed: Tensor) -> Tensor:
+    return mixed.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)  # [1, H, T, D]
+
+
+def add_bias(score: Tensor, _: Tensor, head: Tensor, query: Tensor, key: Tensor):
+    """ALiBi as a `score_mod` of flex_attention."""
+    return score + SLOPES[head] * (key - query)
+
+
+def causal(_: Tensor, __: Tensor, query: Tensor, key: Tensor):
+    """Causality as a `mask_mod` of flex_attention."""
+    return query >= key
+
+
+compiled_flex = torch.compile(flex_attention, dynamic=False)
+
+
+def flex(given: Inputs) -> Way:
+    """flex_attention, compiled for this length before the clock starts."""
+    mask = create_block_mask(causal, None, None, given.tokens, given.tokens, "cpu")
+    q, k, v = (x.detach() for x in given.apart)
+
+    def call() -> Tensor:
+        return compiled_flex(q, k, v, score_mod=add_bias, block_mask=mask)
+
+    call()
+    return call
+
+
+WAYS = {
+    "no bias": plain,
+    "lib.alibi": ours,
+    "transformers BLOOM": bloom,
+    "transformers MPT": mpt,
+    "SDPA, bias as mask": bias_mask,
+    "flex_attention, compiled": flex,  # has no backward pass on a CPU
+}
+
+
+def forward(way: Way) -> Callable[[], Tensor]:
+    """Bind one call without gradients."""
+    return torch.no_grad()(way)
+
+
+def with_backward(way: Way, given: Inputs) -> Callable[[], object]:
+    """Bind one call and its gradients."""
+    leaves = [*given.apart, given.by_head, given.by_part]
+    return lambda: torch.autograd.grad(way().sum(), leaves, allow_unused=True)
+
+
+def compared(tokens: int, backward: bool) -> list[str]:
+    """Name the ways to run: the slow ones sit out the longest backward pass."""
+    if not backward:
+        return list(WAYS)
+    return list(WAYS)[: 3 if tokens == max(ROUNDS) else 5]
+
+
+def measure(tokens: int, backward: bool) -> list[dict]:
+    """Take the peak of each way, then time them in turn."""
+    given = Inputs(tokens)
+    ways, bound, peaks = {}, {}, {}
+    for name in compared(tokens, backward):
+        prepare = WAYS[name]
+        bind = partial(with_backward, given=given) if backward else forward
+        ways[name] = prepare(given)
+        bound[name] = bind(ways[name])
+        hand_back_memory()
+        peaks[name] = peak_extra_bytes(lambda p=prepare, b=bind: b(p(given))())
+    if not backward:
+        check(bound)
+    seconds = medians(interleave(bound, rounds=ROUNDS[tokens]))
+    return [
+        {
+            "T": tokens,
+            "pass": "forward + backward" if backward else "forward",
+            "way": name,
+            "times no bias": seconds[name] / seconds["no bias"],
+            "seconds": seconds[name],
+            "extra MB": peaks[name] / 1e6,
+        }
+        for name in bound
+    ]
+
+
+def hand_back_memory() -> None:
+    """Return freed pages to the system, where it is glibc that would keep them."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def check(ways: dict[str, Way]) -> None:
+    """All ways must agree, as far as fp32 lets the absolute forms (BLOOM's 2e-3)."""
+    outputs = {name: way() for name, way in ways.items() if name != "no bias"}
+    for name, out in outputs.items():
+        assert (out - outputs["SDPA, bias as mask"]).abs().max() < 5e-3, name
+
+
+def main() -> None:
+    rows = []
+    for backward in (False, True):
+        for tokens in ROUNDS:
+            rows += measure(tokens, backward)
+    print(f"{HEADS} heads, width {WIDTH}, fp32\n{table(rows)}")
+    save("alibi", {"machine": machine("transformers"), "attention": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Time the rotation of q and k against peers, and against a copy of both tensors.
+
+Shapes are those of Llama-3-8B: 32 heads of q, 8 of k, width 128. Every function gets
+the tensors as a model's projections leave them in memory, `[B, T, H, D]`; those that
+want `[B, H, T, D]` get the transposed view, as in their own models. Tables are ready
+before the clock starts. With backward, the copy is two copies: of the tensors, and of
+their gradients. All ways run in turn in each round. For steady figures run it with
+`THP_MEM_ALLOC_ENABLE=1` and one thread.
+"""
+
+import argparse
+import importlib.util
+import pathlib
+import warnings
+
+import torch
+from rotary_embedding_torch import RotaryEmbedding as PeerOfLucidrains
+from transformers import LlamaConfig
+from transformers.models.llama import modeling_llama
+from x_transformers.x_transformers import RotaryEmbedding as PeerOfXTransformers
+from x_transformers.x_transformers import apply_rotary_pos_emb
+
+from benchmarks.common import interleave, machine, medians, save, table
+from lib.rope import RotaryEmbedding, apply_rope
+
+Q_HEADS, K_HEADS, WIDTH = 32, 8, 128
+PACKAGES = ("transformers", "torchtune", "rotary-embedding-torch", "x-transformers")
+OURS = {"interleaved": "ours, interleaved", "half": "ours, half"}
+LAYOUT = {  # of the peers; the copy and ours are in both
+    "transformers Llama": "half",
+    "torchtune": "interleaved",
+    "rotary-embedding-torch": "interleaved",
+    "x-transformers": "interleaved",
+    "Meta, complex": "interleaved",
+}
+
+
+def by_heads(x):
+    """[B, T, H, D] → [B, H, T, D], a view."""
+    return x.transpose(1, 2)
+
+
+def ours(positions, compiled=False):
+    """Both layouts, eager or compiled."""
+    cos, sin = RotaryEmbedding(WIDTH).cos_sin(positions)
+    rotate = torch.compile(apply_rope, dynamic=True) if compiled else apply_rope
+
+    def way(layout):
+        return lambda q, k: [rotate(by_heads(x), cos, sin, layout) for x in (q, k)]
+
+    ending = ", compiled" if compiled else ""
+    return {name + ending: way(layout) for layout, name in OURS.items()}
+
+
+def torchtune_class():
+    """Load the one file of torchtune that is needed; the package asks for torchao."""
+    package = importlib.util.find_spec("torchtune").submodule_search_locations[0]
+    file = pathlib.Path(package) / "modules" / "position_embeddings.py"
+    spec = importlib.util.spec_from_file_location("torchtune_positions", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.RotaryPositionalEmbeddings
+
+
+def llama(positions, dtype):
+    """The tables of transformers' Llama in the dtype of the model, as it makes them."""
+    config = LlamaConfig(head_dim=WIDTH, num_attention_heads=Q_HEADS)
+    rotary = modeling_llama.LlamaRotaryEmbedding(config)
+    cos, sin = rotary(torch.empty(0, dtype=dtype), positions[None])
+    rotate = modeling_llama.apply_rotary_pos_emb
+    return lambda q, k: rotate(by_heads(q), by_heads(k), cos, sin)
+
+
+def meta(positions):
+    """The complex form of Llama's own code, after its public definition."""
+    inv_freq = 1e4 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
+    angles = torch.outer(positions.float(), inv_freq)
+    turns = torch.polar(torch.ones_like(angles), angles)[:, None]  # [T, 1, D/2]
+
+    def rotate(x):
+        pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
+
+    return lambda q, k: (rotate(q), rotate(k))
+
+
+def peers(positions, dtype):
+    """Each peer as its own models call it, with its cache already filled."""
+    tune = torchtune_class()(WIDTH, max_seq_len=len(positions))
+    lucid = PeerOfLucidrains(WIDTH, cache_max_seq_len=len(positions))
+    freqs, scale = PeerOfXTransformers(WIDTH)(positions)
+    return {
+        "transformers Llama": llama(positions, dtype),
+        "torchtune": lambda q, k: (tune(q), tune(k)),
+        "rotary-embedding-torch": lambda q, k: [
+            lucid.rotate_queries_or_keys(by_heads(x)) for x in (q, k)
+        ],
+        "x-transformers": lambda q, k: [
+            apply_rotary_pos_emb(by_heads(x), freqs, scale) for x in (q, k)
+        ],
+        "Meta, complex": meta(positions),
+    }
+
+
+def with_backward(way, q, k):
+    """One call forward and back, with upstream gradients in the result's own order."""
+    upstream = [torch.randn_like(out) for out in way(q, k)]
+    return lambda: torch.autograd.grad(way(q, k), (q, k), upstream)
+
+
+def contenders(length, dtype, backward):
+    """Name → a function of no arguments, for one length, dtype and direction."""
+    generator = torch.Generator().manual_seed(0)
+    q, k = (
+        torch.randn(1, length, heads, WIDTH, generator=generator)
+        .to(dtype)
+        .requires_grad_(backward)
+        for heads in (Q_HEADS, K_HEADS)
+    )
+    positions = torch.arange(length)
+    ways = ours(positions) | ours(positions, compiled=True) | peers(positions, dtype)
+    if backward:
+        bare = (q.detach(), k.detach())
+        calls = {name: with_backward(way, q, k) for name, way in ways.items()}
+        return {"copy": lambda: [x.clone() for x in bare * 2], **calls}
+    calls = {name: lambda way=way: way(q, k) for name, way in ways.items()}
+    return {"copy": lambda: (q.clone(), k.clone()), **calls}
+
+
+def one_row(length, dtype, backward, rounds):
+    """Time one row; all figures but the copy's own are multiples of the copy."""
+    calls = contenders(length, dtype, backward)
+    seconds = medians(interleave(calls, rounds, warmup=2))
+    copy = seconds.pop("copy")
+    return {
+        "tokens": length,
+        "dtype": str(dtype).removeprefix("torch."),
+        "direction": "forward, backward" if backward else "forward",
+        "copy, ms": 1e3 * copy,
+    } | {name: time / copy for name, time in seconds.items()}
+
+
+def decoding(dtype, rounds):
+    """Microseconds for one token at position 1,000: the tables, then q and k."""
+    q, k = (
+        torch.randn(1, 1, heads, WIDTH, dtype=dtype) for heads in (Q_HEADS, K_HEADS)
+    )
+    position = torch.tensor([[1000]])
+    config = LlamaConfig(head_dim=WIDTH, num_attention_heads=Q_HEADS)
+    peer = modeling_llama.LlamaRotaryEmbedding(config)
+    rotate = modeling_llama.apply_rotary_pos_emb
+    calls = {
+        "transformers Llama": lambda: rotate(
+            by_heads(q), by_heads(k), *peer(q, position)
+        )
+    }
+    for layout, name in OURS.items():
+        rotary = RotaryEmbedding(WIDTH, layout=layout)
+        calls[name] = lambda rotary=rotary: rotary(by_heads(q), by_heads(k), position)
+    seconds = medians(interleave(calls, rounds, warmup=rounds // 4))
+    return {"dtype": str(dtype).removeprefix("torch.")} | {
+        name: 1e6 * time for name, time in seconds.items()
+    }
+
+
+def main():
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 8192])
+    parser.add_argument("--rounds", type=int, default=9)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = [
+        one_row(length, dtype, backward, arguments.rounds)
+        for length in arguments.lengths
+        for dtype in (torch.float32, torch.bfloat16)
+        for backward in (False, True)
+    ]
+    with torch.no_grad():
+        tokens = [decoding(dtype, 2000) for dtype in (torch.float32, torch.bfloat16)]
+    print(table(rows), "", table(tokens), sep="\n")
+    save("rope", {"machine": machine(*PACKAGES), "rotation": rows, "decoding": tokens})
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()

@@ -1,0 +1,270 @@
+"""ALiBi: subtract from each score what the distance costs, with no position vectors."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from lib.alibi_coordinates import COORDINATES, with_coordinates
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+BLOCK = 256  # queries at a time where positions, not indices, say who sees whom
+
+
+def alibi_slopes(num_heads: int) -> Tensor:
+    """Give each head its own price of distance.
+
+    With a power of two heads, head i pays 2^(-8·i/H) a token, i from 1. Otherwise the
+    largest power of two below comes first, and the heads that are left take every
+    second slope of twice that power.
+
+    Args:
+        num_heads: any number of heads from 1.
+
+    Returns:
+        fp32 `[H]`, in score units a token.
+
+    Raises:
+        ValueError: num_heads is below 1.
+        TypeError: num_heads is not an int.
+
+    Source: Press et al. 2022, section 3, and the authors' `get_slopes`.
+
+    Example:
+        >>> alibi_slopes(4).tolist()
+        [0.25, 0.0625, 0.015625, 0.00390625]
+        >>> alibi_slopes(3).tolist()
+        [0.0625, 0.00390625, 0.25]
+    """
+    if isinstance(num_heads, bool) or not isinstance(num_heads, int):
+        raise TypeError(f"num_heads must be an int, got {num_heads!r}")
+    if num_heads < 1:
+        raise ValueError(f"num_heads must be at least 1, got {num_heads}")
+    whole = 2 ** (num_heads.bit_length() - 1)  # the largest power of two
+    powers = [8 * i / whole for i in range(1, whole + 1)]
+    powers += [4 * i / whole for i in range(1, 2 * (num_heads - whole), 2)]
+    return torch.tensor([2**-power for power in powers], dtype=torch.float32)
+
+
+def alibi_bias(
+    slopes: Tensor, q_positions: Tensor, k_positions: Tensor, causal: bool = True
+) -> Tensor:
+    """Build the whole bias, -slope · distance: for short inputs, and to look at.
+
+    Add it to q·kᵀ/√D, unscaled. In half precision it would merge distances, so it is
+    fp32 whatever the model is.
+
+    Args:
+        slopes: `[H]`.
+        q_positions: integers `[Tq]` or `[B, Tq]`, where the queries stand.
+        k_positions: integers `[Tk]` or `[B, Tk]`, where the keys stand.
+        causal: −inf at keys after the query; otherwise distance counts both ways.
+
+    Returns:
+        fp32 `[1 or B, H, Tq, Tk]`, on the device of the positions.
+
+    Raises:
+        TypeError: positions that are not integers.
+        ValueError: shapes that do not fit.
+
+    Source: Press et al. 2022, section 3.
+
+    Example:
+        >>> alibi_bias(torch.tensor([0.5]), torch.tensor([3]), torch.arange(4)).tolist()
+        [[[[-1.5, -1.0, -0.5, 0.0]]]]
+    """
+    _check_slopes(slopes)
+    q_places = _check_positions("q_positions", q_positions)  # [1 or B, Tq]
+    k_places = _check_positions("k_positions", k_positions)  # [1 or B, Tk]
+    if len(q_places) != len(k_places) and 1 not in (len(q_places), len(k_places)):
+        raise ValueError(
+            f"q_positions have {len(q_places)} rows, k_positions {len(k_places)}"
+        )
+    ahead = (k_places[:, None, :] - q_places[:, :, None])[:, None]  # [B, 1, Tq, Tk]
+    steepness = slopes.to(ahead.device, torch.float32)[:, None, None]  # [H, 1, 1]
+    if not causal:
+        return steepness * -ahead.abs().float()
+    bias = steepness * ahead.float()  # [B, H, Tq, Tk]
+    return bias.masked_fill(ahead > 0, -math.inf)
+
+
+def alibi_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    slopes: Tensor,
+    q_positions: Tensor | None = None,
+    k_positions: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Attend causally with ALiBi in one fused call, without a Tq × Tk bias.
+
+    A softmax does not notice a constant in its row, so -slope · (i - j) may be written
+    slope · j, and that is a product of something of the query and something of the key:
+    more coordinates of the same dot product (`lib.alibi_coordinates`).
+
+    Args:
+        q: queries `[B, H, Tq, D]`.
+        k: keys `[B, Hk, Tk, D]`; each is shared by H / Hk query heads in a row.
+        v: values `[B, Hk, Tk, Dv]`.
+        slopes: `[H]`.
+        q_positions: integers `[Tq]` or `[B, Tq]`; those of the last Tq keys if None.
+        k_positions: integers `[Tk]` or `[B, Tk]`; 0 … Tk - 1 if None. Left padding
+            needs no positions, since it does not change a distance.
+        mask: bool or integers `[B, Tk]`, 1 for real keys. A query that sees no real key
+            gets zeros.
+
+    Returns:
+        `[B, H, Tq, Dv]` in the dtype of q. Memory grows with T, not T². One exception:
+        where indices do not tell the order (positions that do not ascend, or fewer
+        queries than keys), training keeps a mask of Tq × Tk, one for all heads.
+
+    Raises:
+        ValueError: shapes that do not fit, a mask of other numbers than 0 and 1.
+        TypeError: positions that are not integers, a mask of floats (an additive one).
+
+    Source: Press et al. 2022, section 3; the constant in the row as in transformers
+        5.24.0, `build_alibi_tensor` of BLOOM. The digits are this book's.
+
+    Example:
+        >>> q = k = torch.zeros(1, 1, 2, 4)
+        >>> v = torch.tensor([[[[0.0], [1.0]]]])
+        >>> out = alibi_attention(q, k, v, torch.tensor([math.log(3)]))
+        >>> [round(share, 6) for share in out.flatten().tolist()]
+        [0.0, 0.75]
+    """
+    _check_heads(q, k, v, slopes)
+    queries, keys = q.shape[2], k.shape[2]
+    in_order = q_positions is None and k_positions is None and queries == keys
+    q_places, k_places = _places(q, k, q_positions, k_positions)
+    real = _real_keys(mask, k)
+    if queries == 0:
+        return v.new_empty(*q.shape[:3], v.shape[3])
+    scale = q.shape[3] ** -0.5
+    wide = with_coordinates(q, k, v, slopes, scale, q_places, k_places, real)
+    seen = _seen(q_places, k_places, real)  # [1 or B, Tq]
+    if in_order or _ascend_together(q_places, k_places):
+        out = _attend(*wide, scale, is_causal=True)
+    else:
+        out = _attend_by_position(*wide, scale, q_places, k_places, seen)
+    values = out[..., COORDINATES : COORDINATES + v.shape[3]]
+    return values.masked_fill(~seen[:, None, :, None], 0)
+
+
+def _places(
+    q: Tensor, k: Tensor, q_positions: Tensor | None, k_positions: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Fill in the positions that are not given: int64 `[1 or B, T]` of q and of k."""
+    queries, keys = q.shape[2], k.shape[2]
+    if queries > keys and (q_positions is None or keys == 0):
+        raise ValueError(f"{queries} queries without positions for {keys} keys")
+    if k_positions is None:
+        k_positions = torch.arange(keys, device=k.device)
+    k_places = _check_positions("k_positions", k_positions, (q.shape[0], keys))
+    if q_positions is None:
+        return k_places[:, keys - queries :], k_places  # the last ones
+    q_places = _check_positions("q_positions", q_positions, (q.shape[0], queries))
+    return q_places, k_places
+
+
+def _seen(q_places: Tensor, k_places: Tensor, real: Tensor | None) -> Tensor:
+    """Say of each query whether it sees any key: bool `[1 or B, Tq]`."""
+    if real is not None:
+        never = torch.iinfo(k_places.dtype).max
+        k_places = k_places.masked_fill(~real, never)  # [B, Tk]
+    return q_places >= k_places.amin(dim=-1, keepdim=True)
+
+
+def _ascend_together(q_places: Tensor, k_places: Tensor) -> bool:
+    """Say whether the order of indices is the order of positions."""
+    if q_places.shape != k_places.shape or torch.compiler.is_compiling():
+        return False  # a compiled graph may not ask for values
+    same = torch.equal(q_places, k_places)
+    return same and bool((k_places.diff(dim=-1) > 0).all())
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float, **options) -> Tensor:
+    grouped = q.shape[1] != k.shape[1]
+    return scaled_dot_product_attention(
+        q, k, v, scale=scale, enable_gqa=grouped, **options
+    )
+
+
+def _attend_by_position(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    q_places: Tensor,
+    k_places: Tensor,
+    seen: Tensor,
+) -> Tensor:
+    """Attend a block of queries at a time, so that no mask is longer than that."""
+    parts = []
+    for start in range(0, q.shape[2], BLOCK):
+        rows = slice(start, start + BLOCK)
+        visible = k_places[:, None, :] <= q_places[:, rows, None]  # [1 or B, R, Tk]
+        visible = visible | ~seen[:, rows, None]  # a row without keys must not be empty
+        part = _attend(q[:, :, rows], k, v, scale, attn_mask=visible[:, None])
+        parts.append(part)
+    return torch.cat(parts, dim=2)
+
+
+def _check_heads(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor) -> None:
+    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
+    if not q.dim() == k.dim() == v.dim() == 4:
+        raise ValueError(f"q, k and v must be [B, H, T, D], got {shapes}")
+    if k.shape[:3] != v.shape[:3] or q.shape[::3] != k.shape[::3]:
+        raise ValueError(f"q, k and v do not belong together: {shapes}")
+    if q.shape[1] % k.shape[1]:
+        raise ValueError(
+            f"{q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly"
+        )
+    _check_slopes(slopes)
+    if len(slopes) != q.shape[1]:
+        raise ValueError(f"{len(slopes)} slopes for {q.shape[1]} query heads")
+
+
+def _check_slopes(slopes: Tensor) -> None:
+    if not slopes.is_floating_point():
+        raise TypeError(f"slopes must be floating, got {slopes.dtype}")
+    if slopes.dim() != 1:
+        raise ValueError(f"slopes must be [H], got {list(slopes.shape)}")
+
+
+def _check_positions(
+    name: str, positions: Tensor, shape: tuple[int, int] | None = None
+) -> Tensor:
+    """Check integers `[T]` or `[B, T]`; returns int64 `[1 or B, T]`."""
+    kind = getattr(positions, "dtype", type(positions).__name__)
+    if kind not in INTEGERS:
+        raise TypeError(f"{name} must be an integer tensor, got {kind}")
+    rows = positions[None] if positions.dim() == 1 else positions
+    batch, tokens = ("B", "T") if shape is None else shape
+    fits = rows.dim() == 2 and (
+        shape is None or (rows.shape[0] in (1, batch) and rows.shape[1] == tokens)
+    )
+    if not fits:
+        raise ValueError(
+            f"{name} must be [{tokens}] or [{batch}, {tokens}], got "
+            f"{list(positions.shape)}"
+        )
+    return rows.long()
+
+
+def _real_keys(mask: Tensor | None, k: Tensor) -> Tensor | None:
+    """Check a mask `[B, Tk]` of 0 and 1; returns it as bool."""
+    if mask is None:
+        return None
+    batch, keys = k.shape[0], k.shape[2]
+    if mask.shape != (batch, keys):
+        raise ValueError(f"mask must be [{batch}, {keys}], got {list(mask.shape)}")
+    if mask.is_floating_point():
+        raise TypeError(f"mask must be bool or integers, 1 = real, got {mask.dtype}")
+    real = mask.bool()
+    readable = not (mask.is_meta or torch.compiler.is_compiling())
+    if readable and not torch.equal(mask, real.to(mask.dtype)):
+        wrong = mask[mask != real.to(mask.dtype)][0].item()
+        raise ValueError(f"mask must hold 0 and 1, got {wrong}")
+    return real

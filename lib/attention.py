@@ -1,0 +1,280 @@
+"""Attention over several heads: who may see whom, and a weighted mean of what is seen.
+
+Everything here stands on torch's `scaled_dot_product_attention`. What it adds is care
+with masks: they are booleans until the last moment, they are combined before a bias is
+added, and a query that may see nothing gets zeros instead of NaN.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    visible: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Average the values, each query with its own weights: softmax(q·kᵀ·scale + bias).
+
+    Args:
+        q: queries `[B, H, Tq, D]`.
+        k: keys `[B, Hk, Tk, D]`; each is shared by H / Hk query heads in a row.
+        v: values `[B, Hk, Tk, Dv]`.
+        visible: bool `[1 or B, 1 or H, 1 or Tq, Tk]`, True where a query may see a
+            key; all may see all if None. A query that sees no key gets zeros, and none
+            of its gradient comes back.
+        bias: `[1 or B, H, 1 or Tq, Tk]`, added to the scaled scores as it is; −inf
+            hides a key. With a bias the scores are formed in fp32 at least, since half
+            precision merges neighbouring distances.
+        scale: factor on q·kᵀ; D^-½ if None.
+
+    Returns:
+        `[B, H, Tq, Dv]` in the dtype of q.
+
+    Raises:
+        ValueError: shapes that do not fit.
+
+    Source: Vaswani et al. 2017, equation 1; Ainslie et al. 2023 for grouped heads.
+
+    Example:
+        >>> q = k = torch.zeros(1, 1, 2, 4)  # equal scores: a plain mean
+        >>> v = torch.tensor([[[[0.0], [1.0]]]])
+        >>> attention(q, k, v).flatten().tolist()
+        [0.5, 0.5]
+    """
+    _check_heads(q, k, v)
+    shape = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
+    if visible is not None:
+        _check_grid("visible", visible, shape, heads=(1, q.shape[1]))
+    if bias is not None:
+        _check_grid("bias", bias, shape, heads=(q.shape[1],))
+        finite = bias.detach() > -math.inf
+        visible = finite if visible is None else visible & finite
+    if visible is None:
+        return _attend(q, k, v, scale)
+    empty = ~visible.any(dim=-1, keepdim=True)  # [.., Tq, 1]
+    if bias is None:
+        out = _attend(q, k, v, scale, attn_mask=visible | empty)
+    else:
+        hidden = bias.masked_fill(~visible, -math.inf).masked_fill(empty, 0)
+        out = _attend_in_fp32(q, k, v, hidden, scale)
+    return out.masked_fill(empty, 0)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float | None, **options) -> Tensor:
+    grouped = q.shape[1] != k.shape[1]
+    return scaled_dot_product_attention(
+        q, k, v, scale=scale, enable_gqa=grouped, **options
+    )
+
+
+def _attend_in_fp32(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float | None
+) -> Tensor:
+    """Add the bias at its own precision, which autocast would take away."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        out = _attend(
+            q.to(wide), k.to(wide), v.to(wide), scale, attn_mask=bias.to(wide)
+        )
+    return out.to(q.dtype)
+
+
+def visible_keys(
+    q_positions: Tensor, k_positions: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """Say which keys a query may see: real ones that do not stand after it.
+
+    Args:
+        q_positions: integers `[Tq]` or `[B, Tq]`.
+        k_positions: integers `[Tk]` or `[B, Tk]`.
+        mask: `[B, Tk]` with 1 for real keys, or `[B, Tq, Tk]` with 1 where the query
+            may see the key, for documents packed in one row.
+
+    Returns:
+        bool `[1 or B, 1, Tq, Tk]`.
+
+    Example:
+        >>> visible_keys(torch.tensor([1]), torch.arange(3)).tolist()
+        [[[[True, True, False]]]]
+    """
+    seen = k_positions[..., None, :] <= q_positions[..., :, None]  # [.., Tq, Tk]
+    seen = seen.reshape(-1, 1, *seen.shape[-2:])  # [1 or B, 1, Tq, Tk]
+    if mask is None:
+        return seen
+    grid = mask[:, None] if mask.dim() == 3 else mask[:, None, None]
+    return seen & (grid != 0)
+
+
+def causal_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    q_positions: Tensor | None = None,
+    k_positions: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Attend to keys at positions up to the query's own.
+
+    Args:
+        q, k, v, bias, scale: as for `attention`.
+        mask: bool or integers, `[B, Tk]` with 1 for real keys, or `[B, Tq, Tk]`.
+        q_positions: integers `[Tq]` or `[B, Tq]`; those of the last Tq keys if None, so
+            that a cached step needs no positions.
+        k_positions: integers `[Tk]` or `[B, Tk]`; 0 … Tk - 1 if None.
+
+    Returns:
+        `[B, H, Tq, Dv]` in the dtype of q.
+
+    Raises:
+        ValueError: shapes that do not fit, a mask of other numbers than 0 and 1, or
+            more queries than keys without positions.
+        TypeError: positions that are not integers, a mask of floats (an additive one).
+
+    Source: Vaswani et al. 2017, section 3.2.3.
+
+    Example:
+        >>> q = k = torch.zeros(1, 1, 2, 4)
+        >>> v = torch.tensor([[[[0.0], [1.0]]]])
+        >>> causal_attention(q, k, v).flatten().tolist()
+        [0.0, 0.5]
+    """
+    _check_heads(q, k, v)
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    if q_positions is None and queries > keys:
+        raise ValueError(f"{queries} queries need positions: there are {keys} keys")
+    _check_mask(mask, (batch, queries, keys))
+    in_order = q_positions is None and k_positions is None
+    if in_order and mask is None and bias is None:
+        if queries == 1:
+            return _attend(q, k, v, scale)  # the last token sees all
+        if queries == keys:
+            return _attend(q, k, v, scale, is_causal=True)
+    places = torch.arange(keys, device=k.device) if k_positions is None else k_positions
+    k_places = _check_positions("k_positions", places, batch, keys)
+    own = k_places[:, keys - queries :] if q_positions is None else q_positions
+    q_places = _check_positions("q_positions", own, batch, queries)
+    return attention(q, k, v, visible_keys(q_places, k_places, mask), bias, scale)
+
+
+class MultiHeadAttention(nn.Module):
+    """Project `[B, T, d_model]` to heads, attend, and project back; no positions.
+
+    Args:
+        d_model: width of a token.
+        num_heads: query heads; each has d_model / num_heads features.
+        num_kv_heads: heads of keys and values, a divisor of num_heads; as many if None.
+        causal: whether a token sees only itself and those before it.
+
+    Raises:
+        ValueError: a count below 1, or counts that do not divide each other.
+
+    Source: Vaswani et al. 2017, section 3.2.2.
+
+    Example:
+        >>> layer = MultiHeadAttention(16, num_heads=4, num_kv_heads=2)
+        >>> layer(torch.randn(1, 3, 16)).shape
+        torch.Size([1, 3, 16])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        causal: bool = True,
+    ):
+        super().__init__()
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if min(d_model, num_heads, num_kv_heads) < 1:
+            raise ValueError(
+                f"d_model {d_model}, num_heads {num_heads} and num_kv_heads "
+                f"{num_kv_heads} must be at least 1"
+            )
+        if d_model % num_heads:
+            raise ValueError(f"d_model {d_model} is not divisible by {num_heads} heads")
+        if num_heads % num_kv_heads:
+            raise ValueError(f"{num_heads} heads cannot share {num_kv_heads} kv heads")
+        self.head_dim, self.causal = d_model // num_heads, causal
+        self.q = nn.Linear(d_model, d_model, bias=False)
+        self.k = nn.Linear(d_model, num_kv_heads * self.head_dim, bias=False)
+        self.v = nn.Linear(d_model, num_kv_heads * self.head_dim, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mix the tokens of x `[B, T, d_model]`; returns the same shape."""
+        heads = [self._split(layer(x)) for layer in (self.q, self.k, self.v)]
+        mixed = causal_attention(*heads) if self.causal else attention(*heads)
+        return self.out(mixed.transpose(1, 2).flatten(2))  # [B, T, d_model]
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, H, T, D]
+
+
+def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
+    if not q.dim() == k.dim() == v.dim() == 4:
+        raise ValueError(f"q, k and v must be [B, H, T, D], got {shapes}")
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
+        raise ValueError(f"q, k and v do not belong together: {shapes}")
+    if q.shape[3] != k.shape[3]:
+        raise ValueError(f"q and k must have the same width D: {shapes}")
+    if q.shape[1] % k.shape[1]:
+        raise ValueError(
+            f"{q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly"
+        )
+
+
+def _check_grid(name: str, grid: Tensor, shape: tuple, heads: tuple) -> None:
+    batch, _, queries, keys = shape
+    allowed = (1, batch), heads, (1, queries), (keys,)
+    fits = grid.dim() == 4 and all(
+        size in sizes for size, sizes in zip(grid.shape, allowed, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"{name} must be [1 or {batch}, {' or '.join(map(str, heads))}, 1 or "
+            f"{queries}, {keys}], got {list(grid.shape)}"
+        )
+
+
+def _check_positions(name: str, positions: Tensor, batch: int, tokens: int) -> Tensor:
+    """Check integers `[T]` or `[B, T]`; returns them as `[1 or B, T]`."""
+    kind = getattr(positions, "dtype", type(positions).__name__)
+    if kind not in INTEGERS:
+        raise TypeError(f"{name} must be an integer tensor, got {kind}")
+    rows = positions[None] if positions.dim() == 1 else positions
+    if rows.dim() != 2 or rows.shape[0] not in (1, batch) or rows.shape[1] != tokens:
+        raise ValueError(
+            f"{name} must be [{tokens}] or [{batch}, {tokens}], got "
+            f"{list(positions.shape)}"
+        )
+    return rows.long()
+
+
+def _check_mask(mask: Tensor | None, shape: tuple[int, int, int]) -> None:
+    if mask is None:
+        return
+    batch, queries, keys = shape
+    fits = mask.dim() in (2, 3) and mask.shape[0] == batch and mask.shape[-1] == keys
+    if not fits or (mask.dim() == 3 and mask.shape[1] != queries):
+        raise ValueError(
+            f"mask must be [{batch}, {keys}] or [{batch}, {queries}, {keys}], got "
+            f"{list(mask.shape)}"
+        )
+    if mask.is_floating_point():
+        raise TypeError(f"mask must be bool or integers, 1 = real, got {mask.dtype}")
+    readable = not (mask.is_meta or torch.compiler.is_compiling())
+    real = mask.bool().to(mask.dtype)
+    if readable and not torch.equal(mask, real):
+        raise ValueError(f"mask must hold 0 and 1, got {mask[mask != real][0].item()}")
