@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -190,3 +191,32 @@ def test_the_note_for_the_built_page_is_not_shown(opened):
 
 def test_jupyterlab_asks_no_other_host(opened):
     assert opened.foreign == []
+
+
+def test_chapter_3_runs_and_its_explorer_answers(tmp_path):
+    """As `make lab` opens it: the whole chapter, then any word, then a misspelt one."""
+    folder = tmp_path / "chapters"
+    folder.mkdir()
+    shutil.copy(ROOT / "chapters/03_word2vec.ipynb", folder)
+    shutil.copytree(ROOT / "benchmarks/results", tmp_path / "benchmarks/results")
+    (tmp_path / "home").mkdir()
+    with (
+        running_lab(tmp_path, tmp_path / "home") as address,
+        launch_chromium() as chromium,
+        watched_page(chromium, height=2400) as watched,
+    ):
+        watched.page.set_default_timeout(SECONDS_TO_ANSWER * 1000)
+        run_all(watched.page, address, "chapters/03_word2vec.ipynb")
+        assert complaints(watched.page) == []
+        text = watched.page.get_by_label("any word")
+        box = watched.page.locator(".book-live").filter(has=text)
+        neighbours = box.locator("tbody").inner_text()
+        text.fill("gold")
+        text.press("Enter")
+        box.locator("caption", has_text="Nearest to gold").wait_for()
+        assert box.locator("tbody").inner_text() != neighbours
+        text.fill("golld")
+        text.press("Enter")
+        box.get_by_role("alert").filter(has_text="gold").wait_for()
+        assert complaints(watched.page) == []
+        assert watched.foreign == []
