@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import BloomConfig, MptConfig
@@ -357,6 +358,35 @@ def test_fully_masked_rows(device, dtype, explicit):
         assert x.grad.isfinite().all()
         assert x.grad[1].count_nonzero() == x.grad[0, :, :3].count_nonzero() == 0
         assert x.grad[0, :, 4:].count_nonzero() > 0
+
+
+# Some fused kernels make NaN of an empty row, so none is ever handed to them.
+def test_no_kernel_gets_an_empty_row(monkeypatch):
+    seen = []
+
+    def spy(*args, attn_mask, **options):
+        seen.append(attn_mask.any(dim=-1).all().item())
+        return scaled_dot_product_attention(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr("lib.alibi.scaled_dot_product_attention", spy)
+    now, held = torch.tensor([0, 1, 2, 3, 9]), torch.tensor([3, 2, 5, 4, 4])
+    mask = torch.tensor([[1, 0, 1, 1, 1], [0] * 5])
+    out = alibi_attention(*draw(), alibi_slopes(4), now, held, mask)
+    assert seen == [True]
+    assert out[0, :, :3].count_nonzero() == out[1].count_nonzero() == 0
+    assert out[0, :, 3:].count_nonzero() > 0
+
+
+# Positions counted from a left-padded mask repeat: order is not that of indices.
+@pytest.mark.parametrize("masked", [False, True])
+def test_positions_that_repeat(device, masked):
+    q, k, v = draw(device=device)
+    mask = torch.tensor([[0, 0, 1, 1, 1], [1] * 5]) if masked else None
+    places = torch.tensor([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]])
+    on_device = None if mask is None else mask.to(device)
+    here = places.to(device)
+    found = alibi_attention(q, k, v, alibi_slopes(4), here, here, on_device)
+    close(found, slow(q, k, v, alibi_slopes(4), places, places, mask))
 
 
 def test_masked_values_have_no_weight(device):

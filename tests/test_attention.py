@@ -151,6 +151,30 @@ def test_fully_masked_rows(device, dtype, with_bias, hidden_rows):
         assert x.grad[1].count_nonzero() > 0
 
 
+# Some fused kernels make NaN of an empty row, so none is ever handed to them.
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_no_kernel_gets_an_empty_row(monkeypatch, with_bias):
+    seen = []
+
+    def spy(*args, attn_mask, **options):
+        allowed = attn_mask if attn_mask.dtype == torch.bool else attn_mask > -math.inf
+        seen.append(allowed.any(dim=-1).all().item())
+        return scaled_dot_product_attention(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr("lib.attention.scaled_dot_product_attention", spy)
+    places = torch.arange(5)
+    bias = alibi_bias(torch.ones(4), places, places) if with_bias else None
+    mask = torch.tensor([[0, 0, 1, 1, 1], [0] * 5])
+    out = causal_attention(*draw(), mask, bias)
+    later = torch.full((5,), 9)  # every key stands after every query
+    causal_attention(*draw(), None, bias, places, later)
+    if with_bias:
+        attention(*draw(), mask.bool()[:, None, None], bias)
+    assert seen
+    assert all(seen)
+    assert out[1].count_nonzero() == 0
+
+
 # Z13: three masks summed at the type's lowest number overflow; booleans do not.
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_left_padding_causal_and_bias_in_half(device, dtype):
