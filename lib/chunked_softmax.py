@@ -18,21 +18,24 @@ def logits_of(
     return z if softcap is None else z.div_(softcap).tanh_().mul_(softcap)
 
 
-def logit_gradient(
-    z: Tensor, norm: tuple[Tensor, Tensor], ids: Tensor, factor: Tensor, z_loss, softcap
+def softmax_gradient(
+    z: Tensor, norm: tuple[Tensor, Tensor], factor: Tensor, z_loss: float, softcap
 ) -> Tensor:
-    """Turn logits `[n, v]`, in place, into the gradient with respect to them.
+    """Turn logits `[n, v]`, in place, into the gradient of log Z and the z-loss.
 
-    `norm` is as `normalise` returns it. `ids` count from the first row of this chunk
-    and may lie outside it; `factor` is the gradient of each token's loss.
+    `norm` is as `normalise` returns it, `factor` the gradient of each token's loss. The
+    term at the target is left to `target_gradient`.
     """
     slope = None if softcap is None else 1 - (z / softcap).square()
     top, total = norm
     scale = factor * (1 + 2 * z_loss * (top + total.log())) / total
-    gradient = z.sub_(top[:, None]).exp_().mul_(scale[:, None])
-    column, inside = _locate(ids, z.shape[1])
-    gradient.scatter_add_(1, column, torch.where(inside, -factor, 0)[:, None])
+    gradient = z.sub_(top[:, None]).exp_().mul_(scale[:, None])  # [n, v]
     return gradient if slope is None else gradient.mul_(slope)
+
+
+def target_gradient(own: Tensor, factor: Tensor, softcap: float | None) -> Tensor:
+    """Gradient of the losses at the targets' logits, `[n]`, without log Z's share."""
+    return -factor if softcap is None else factor * ((own / softcap).square() - 1)
 
 
 def normalise(
@@ -73,7 +76,7 @@ class Recomputed(torch.autograd.Function):
             own, norm, _ = normalise(*part, rows, softcap)
             parts.append((own, *norm))
         own, *norm = (torch.cat(part) for part in zip(*parts, strict=True))
-        ctx.save_for_backward(hidden, weight, bias, ids, *norm)
+        ctx.save_for_backward(hidden, weight, bias, ids, own, *norm)
         ctx.options = tokens, rows, z_loss, softcap
         return _losses(own, norm, z_loss)  # [N]
 
@@ -90,21 +93,21 @@ class Formed(torch.autograd.Function):
     def forward(ctx, hidden, weight, bias, ids, share, form, size, z_loss, softcap):
         needed = [need and form for need in ctx.needs_input_grad]
         sums = _Sums(hidden, weight, bias, needed, many=True)
-        everything, loss, norms = slice(0, len(weight)), share.new_zeros(()), []
+        everything, loss, parts = slice(0, len(weight)), share.new_zeros(()), []
         for some in _slices(len(ids), size):
             part = hidden[some], weight, bias, ids[some]
             own, norm, z = normalise(*part, len(weight), softcap)
             loss += share[some] @ _losses(own, norm, z_loss)
-            norms.append(norm)
+            parts.append((own, *norm))
             if any(needed):
-                factor = share[some]
-                dz = logit_gradient(z, norm, ids[some], factor, z_loss, softcap)
+                dz = softmax_gradient(z, norm, share[some], z_loss, softcap)
                 sums.add(some, everything, dz)
                 del dz
             del z  # before the next chunk is allocated
-        norm = (torch.cat(part) for part in zip(*norms, strict=True))
-        ctx.save_for_backward(hidden, weight, bias, ids, *norm, share)
-        ctx.formed, ctx.options = sums.cast(), (size, len(weight), z_loss, softcap)
+        own, *norm = (torch.cat(part) for part in zip(*parts, strict=True))
+        ctx.formed = sums.finish(ids, target_gradient(own, share, softcap))
+        ctx.save_for_backward(hidden, weight, bias, ids, own, *norm, share)
+        ctx.options = size, len(weight), z_loss, softcap
         return loss
 
     @staticmethod
@@ -131,24 +134,22 @@ def _refuse_second_derivatives() -> None:
 
 def gradients_again(ctx, factor, tokens, rows, z_loss, softcap) -> list[Tensor | None]:
     """Compute the logits again, tile by tile, and from them the three gradients."""
-    hidden, weight, bias, ids, *norm = ctx.saved_tensors[:6]
+    hidden, weight, bias, ids, own, top, total = ctx.saved_tensors[:7]
     sums = _Sums(hidden, weight, bias, ctx.needs_input_grad, tokens < len(ids))
     for some in _slices(len(ids), tokens):
-        top, total = (x[some] for x in norm)
+        norm = top[some], total[some]
         for cut in _slices(len(weight), rows):
             z = logits_of(hidden[some], weight[cut], _part(bias, cut), softcap)
-            near = ids[some] - cut.start
-            dz = logit_gradient(z, (top, total), near, factor[some], z_loss, softcap)
+            dz = softmax_gradient(z, norm, factor[some], z_loss, softcap)
             sums.add(some, cut, dz)
-    return sums.cast()
+    return sums.finish(ids, target_gradient(own, factor, softcap))
 
 
 class _Sums:
-    """The gradients of hidden states, table and bias, summed over chunks."""
+    """The gradients of hidden states, table and bias, summed over tiles."""
 
     def __init__(self, hidden, weight, bias, needed, many):
-        wide = wide_dtype(hidden)
-        self.inputs = hidden, weight, bias
+        self.inputs, wide = (hidden, weight, bias), wide_dtype(hidden)
         # With one chunk of tokens each row is written once: no wider sum is needed.
         dtypes = (wide, wide if many else weight.dtype, wide)
         self.sums = [
@@ -157,17 +158,31 @@ class _Sums:
         ]
 
     def add(self, some: slice, rows: slice, dz: Tensor) -> None:
+        """Add a tile's share of the gradient of log Z, from its logits' `[n, v]`."""
         (hidden, weight, _), (to_hidden, to_weight, to_bias) = self.inputs, self.sums
         if to_bias is not None:
             to_bias[rows] += dz.sum(0)
-        dz = dz.to(hidden.dtype)  # [n, v]
+        dz = dz.to(hidden.dtype)
         if to_hidden is not None:
             _add_product(to_hidden[some], dz, weight[rows])
         if to_weight is not None:
             _add_product(to_weight[rows], dz.T, hidden[some])
 
-    def cast(self) -> list[Tensor | None]:
-        """The sums in the dtypes of their inputs."""
+    def finish(self, ids: Tensor, pull: Tensor) -> list[Tensor | None]:
+        """Add `target_gradient`, `[N]`, and cast the sums to the dtypes of the inputs.
+
+        Only now, for one large term among V small ones would cost them their digits.
+        """
+        (hidden, weight, _), (to_hidden, to_weight, to_bias) = self.inputs, self.sums
+        if to_bias is not None:
+            to_bias.index_add_(0, ids, pull)
+        if to_hidden is not None:
+            to_hidden.addcmul_(weight[ids].to(pull.dtype), pull[:, None])
+        if to_weight is not None:
+            rows, place = ids.unique(return_inverse=True)
+            part = to_weight[rows].to(pull.dtype)  # [u, d]
+            part.index_add_(0, place, hidden * pull[:, None])
+            to_weight[rows] = part.to(to_weight.dtype)
         pairs = zip(self.sums, self.inputs, strict=True)
         return [total if total is None else total.to(x.dtype) for total, x in pairs]
 

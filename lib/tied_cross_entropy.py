@@ -10,6 +10,7 @@ CHUNK_SIZES = {"vocabulary": 2_048, "tokens": 256}
 REDUCTIONS = ("mean", "sum", "none")
 
 
+@torch.compiler.disable
 def tied_cross_entropy(
     hidden: Tensor,
     weight: Tensor,
@@ -31,7 +32,8 @@ def tied_cross_entropy(
     gradients are formed in the forward pass, which spares that product and holds
     chunk_size × V; reduction "none" computes again there too, because the weights of
     the tokens are not yet known. Losses and sums over chunks are float32, float64 for
-    float64 inputs. Under autocast the inputs are cast as a linear layer's would be.
+    float64 inputs. Under autocast the inputs are cast as a linear layer's would be; in
+    a compiled model it runs as it is, for its loop would be unrolled.
 
     Args:
         hidden: `[..., d]`, floating point.
