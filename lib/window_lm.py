@@ -1,0 +1,105 @@
+"""The smallest language model with two ends: the last words in, the next word out."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lib.tied_head import TiedLMHead, untie
+from lib.token_embedding import TokenEmbedding, check_size
+
+
+class WindowLM(nn.Module):
+    """Guess the next word from the last few, with one hidden layer.
+
+    The last word's row is added to what the layer makes of all of them, as the
+    residual path of a transformer adds it, and the sum is normalised before the head.
+
+    Args:
+        vocab: words, V.
+        dim: width of a row, d.
+        window: words that the model sees, W.
+        tied: let the head use the table; otherwise it starts as a copy of it.
+        std: standard deviation of the table's start.
+
+    Source:
+        Bengio et al. 2003, section 2, with a residual path and RMSNorm (Zhang &
+        Sennrich 2019) as models have them today.
+
+    Example:
+        >>> model = WindowLM(vocab=10, dim=8, window=3)
+        >>> model(torch.tensor([[4, 9, 0]])).shape
+        torch.Size([1, 10])
+    """
+
+    def __init__(
+        self, vocab: int, dim: int, window: int = 4, tied: bool = True, std: float = 0.02
+    ):
+        super().__init__()
+        check_size("window", window)
+        self.table = TokenEmbedding(vocab, dim, std=std)
+        self.mix = nn.Sequential(
+            nn.Linear(window * dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim)
+        )
+        head = TiedLMHead(self.table)
+        self.head = head if tied else untie(self.table, head)
+
+    def hidden(self, context: Tensor) -> Tensor:
+        """Hidden states of length √d: words `[N, W]` to `[N, d]`."""
+        x = self.table(context)  # [N, W, d]
+        return F.rms_norm(x[:, -1] + self.mix(x.flatten(1)), x.shape[-1:])
+
+    def forward(self, context: Tensor) -> Tensor:
+        """Logits of the next word: words `[N, W]` to `[N, V]`."""
+        return self.head(self.hidden(context))
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, windows: Tensor) -> float:
+    """Mean loss of a model, in nats a word, over windows `[N, W + 1]`."""
+    return F.cross_entropy(model(windows[:, :-1]), windows[:, -1]).item()
+
+
+def train(
+    model: nn.Module,
+    windows: Tensor,
+    held_out: Tensor,
+    steps: int,
+    generator: torch.Generator,
+    every: int = 100,
+    batch: int = 192,
+    lr: float = 3e-3,
+) -> list[float]:
+    """Train with Adam on random windows, and look at held-out ones now and then.
+
+    Args:
+        model: maps words `[N, W]` to logits `[N, V]`.
+        windows: words `[N, W + 1]`; the last of each row is to be guessed.
+        held_out: the same, from other text.
+        steps: steps of `batch` windows.
+        generator: a CPU generator, which draws the batches.
+        every: steps between two looks.
+        batch: windows in a step.
+        lr: learning rate.
+
+    Returns:
+        The held-out loss after each `every` steps.
+
+    Example:
+        >>> words = torch.arange(40).remainder(5).unfold(0, 3, 1)  # 0 1 2 3 4 0 1 …
+        >>> model = WindowLM(5, 8, window=2)
+        >>> losses = train(model, words, words, 100, torch.Generator(), every=50)
+        >>> len(losses), losses[-1] < 0.5
+        (2, True)
+    """
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    losses = []
+    for step in range(1, steps + 1):
+        rows = torch.randint(0, len(windows), (batch,), generator=generator)
+        some = windows[rows.to(windows.device)]
+        loss = F.cross_entropy(model(some[:, :-1]), some[:, -1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % every == 0:
+            losses.append(evaluate(model, held_out))
+    return losses
