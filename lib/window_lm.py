@@ -32,7 +32,12 @@ class WindowLM(nn.Module):
     """
 
     def __init__(
-        self, vocab: int, dim: int, window: int = 4, tied: bool = True, std: float = 0.02
+        self,
+        vocab: int,
+        dim: int,
+        window: int = 4,
+        tied: bool = True,
+        std: float = 0.02,
     ):
         super().__init__()
         check_size("window", window)
