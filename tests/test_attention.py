@@ -244,6 +244,13 @@ def test_documents_packed_in_one_row(device):
         assert torch.allclose(found[:, :, piece], alone, atol=1e-6)
 
 
+def test_a_mask_of_queries_and_keys(device):
+    q, k, v = draw(queries=3, device=device)
+    mask = torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(1)) < 0.6
+    found = causal_attention(q, k, v, mask.int().to(device))
+    close(found, slow(q, k, v, lambda b, i, j: bool(mask[b, i, j]) and j <= i + 2))
+
+
 @pytest.mark.parametrize("shape", [(1, 4, 5, 5), (2, 4, 5, 5)])
 def test_a_learned_bias_gets_its_gradient(shape):
     q, k, v = draw(dtype=torch.float64)
