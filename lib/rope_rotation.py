@@ -17,6 +17,8 @@ WIDE = (torch.float32, torch.float64)
 def turn_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the pairs (i, i + r/2) as the formula says: (a, b) → (a cos − b sin, …).
 
+    `addcmul` saves one operation a half, which is felt when decoding single tokens.
+
     Example:
         >>> quarter = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
         >>> turn_half(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter)
