@@ -143,7 +143,9 @@ def serve(folder: Path) -> Iterator[str]:
             thread.join()
 
 
-def axe_violations(page, impacts=("serious", "critical"), context=None) -> list[str]:
+def axe_violations(
+    page, impacts=("serious", "critical"), context=None, options=None
+) -> list[str]:
     """Run axe on a page; list its violations as "impact rule: help (elements)".
 
     axe looks for style sheets where there are none, and `Watched.errors` then tells of
@@ -153,10 +155,11 @@ def axe_violations(page, impacts=("serious", "critical"), context=None) -> list[
         page: Playwright's `Page`, already loaded.
         impacts: which of axe's grades count.
         context: a CSS selector to look within; the whole document if None.
+        options: axe's own options, such as rules to leave out.
     """
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, context=context).response["violations"]
+    found = Axe().run(page, context=context, options=options).response["violations"]
     return [
         f"{item['impact']} {item['id']}: {item['help']} "
         f"({', '.join(str(node['target']) for node in item['nodes'])})"
