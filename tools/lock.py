@@ -6,7 +6,7 @@ writes the versions that are installed, one plain `==` line each: what the book 
 """
 
 import tomllib
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -35,10 +35,7 @@ def closure(lines: list[str]) -> dict[str, str]:
         if (name, extras) in seen:
             continue
         seen.add((name, extras))
-        try:
-            found = distribution(name)
-        except PackageNotFoundError:
-            continue  # for another system or an older Python
+        found = distribution(name)  # raises where something needed is not installed
         pins[name] = found.version.partition("+")[0]
         waiting += [
             line
