@@ -17,7 +17,7 @@ from browser import launch_chromium, watched_page
 from notebooks import CONTROLS, ROOT, notebook_of
 
 SECONDS_TO_START = 90
-SECONDS_TO_RUN = 240
+SECONDS_TO_RUN = 480
 SECONDS_TO_ANSWER = 30
 
 # A reader's own settings stay out of it, and nothing is fetched from other hosts.

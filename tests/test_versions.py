@@ -75,8 +75,8 @@ def test_the_workflow_runs_both_commands_on_every_python_promised():
     assert test["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
     commands = [step["run"] for step in test["steps"] if "run" in step]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert commands == ["make book", "make test"]
-    assert re.findall(r"```bash\n(.*?)\n```", readme, re.S)[:2] == commands
+    assert commands == ["make book", "make test", "make portable"]
+    assert re.findall(r"```bash\n(.*?)\n```", readme, re.S)[:2] == commands[:2]
     assert (ROOT / ".ci/run").read_text(encoding="utf-8").endswith("make test\n")
 
 

@@ -2,7 +2,8 @@
 
 `python tools/test.py` runs the linters, then the tests of `lib`, of the tools and of
 the built pages, and then executes all notebooks and compares their outputs with those
-that are stored: once on one thread, once on two with the plainest instruction set.
+that are stored. `python tools/test.py --portable` compares them once more, on two
+threads and with the plainest instruction set, which takes some of them minutes.
 """
 
 import os
@@ -31,12 +32,12 @@ CHECKS = (
     (["codespell_lib"], {}),
     (["pytest", *PARALLEL], ONE_THREAD),
     (["pytest", *NOTEBOOKS], OFFLINE | ONE_THREAD),
-    (["pytest", *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),
 )
+PORTABLE = ((["pytest", *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),)
 
 
-def main() -> None:
-    for arguments, settings in CHECKS:
+def main(options: list[str]) -> None:
+    for arguments, settings in PORTABLE if options == ["--portable"] else CHECKS:
         shown = " ".join([*(f"{k}={v}" for k, v in settings.items()), *arguments])
         print(f"\n$ {shown}", flush=True)
         command = [sys.executable, "-m", *arguments]
@@ -47,4 +48,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
