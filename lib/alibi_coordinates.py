@@ -70,7 +70,7 @@ def with_coordinates(
     return (
         _before(q, [one * term for term in of_q], width),
         _before(k, torch.broadcast_tensors(*of_k), width),
-        pad(v, (COORDINATES, width - v.shape[3])),
+        _before(v, [torch.zeros_like(low)] * COORDINATES, width),
     )
 
 
