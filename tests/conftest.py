@@ -4,12 +4,20 @@ import os
 
 import pytest
 import torch
+from browser import launch_chromium
 
 os.environ.setdefault("MPLBACKEND", "agg")
 
 from lib.device import available_devices
 
 collect_ignore = ["offline"]  # importing it closes the network for the whole process
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One headless Chromium a test file: Playwright allows one at a time."""
+    with launch_chromium() as chromium:
+        yield chromium
 
 
 @pytest.fixture(params=available_devices())

@@ -1,7 +1,7 @@
 """The controls of chapter 5 on its built page: they move, and no kernel runs."""
 
 import pytest
-from browser import launch_chromium, serve, watched_page
+from browser import serve, watched_page
 from build import HTML
 
 PAGE = "chapters/05_geometry.html"
@@ -9,11 +9,10 @@ VIEWS = {"desktop": {}, "phone": {"width": 360, "height": 740, "dark": True}}
 
 
 @pytest.fixture(scope="module", params=VIEWS)
-def page(request):
+def page(request, browser):
     """The chapter, loaded until its last control is drawn."""
     view = VIEWS[request.param]
     with (
-        launch_chromium() as browser,
         serve(HTML) as address,
         watched_page(browser, **view) as watched,
     ):

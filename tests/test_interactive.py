@@ -7,7 +7,6 @@ import nbformat
 import pytest
 from browser import (
     axe_violations,
-    launch_chromium,
     serve,
     skip_or_fail,
     watched_page,
@@ -185,12 +184,6 @@ def site(tmp_path_factory):
     subprocess.run(command, check=True)
     with serve(built) as address:
         yield f"{address}/index.html"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch_chromium() as chromium:
-        yield chromium
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from browser import launch_chromium, watched_page
+from browser import watched_page
 from notebooks import CONTROLS, ROOT, notebook_of
 
 SECONDS_TO_START = 90
@@ -128,8 +128,8 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def opened(lab):
-    with launch_chromium() as chromium, watched_page(chromium, height=2400) as watched:
+def opened(browser, lab):
+    with watched_page(browser, height=2400) as watched:
         watched.page.set_default_timeout(SECONDS_TO_ANSWER * 1000)
         run_all(watched.page, lab, "controls.ipynb")
         yield watched
@@ -193,7 +193,7 @@ def test_jupyterlab_asks_no_other_host(opened):
     assert opened.foreign == []
 
 
-def test_chapter_3_runs_and_its_explorer_answers(tmp_path):
+def test_chapter_3_runs_and_its_explorer_answers(browser, tmp_path):
     """As `make lab` opens it: the whole chapter, then any word, then a misspelt one."""
     folder = tmp_path / "chapters"
     folder.mkdir()
@@ -202,8 +202,7 @@ def test_chapter_3_runs_and_its_explorer_answers(tmp_path):
     (tmp_path / "home").mkdir()
     with (
         running_lab(tmp_path, tmp_path / "home") as address,
-        launch_chromium() as chromium,
-        watched_page(chromium, height=2400) as watched,
+        watched_page(browser, height=2400) as watched,
     ):
         watched.page.set_default_timeout(SECONDS_TO_ANSWER * 1000)
         run_all(watched.page, address, "chapters/03_word2vec.ipynb")

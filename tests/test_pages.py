@@ -6,7 +6,7 @@ The tests read `_build/html`, which `make book` makes.
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from browser import launch_chromium, watched_page
+from browser import watched_page
 from bs4 import BeautifulSoup
 from build import HTML, pages_of_contents
 
@@ -20,12 +20,6 @@ def soups():
         page: BeautifulSoup((HTML / page).read_text(encoding="utf-8"), "html.parser")
         for page in PAGES
     }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch_chromium() as chromium:
-        yield chromium
 
 
 def test_every_page_of_the_contents_is_built():

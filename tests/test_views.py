@@ -4,7 +4,7 @@ The tests read `_build/html`, which `make book` makes, in headless Chromium.
 """
 
 import pytest
-from browser import axe_violations, launch_chromium, serve, watched_page
+from browser import axe_violations, serve, watched_page
 from build import HTML
 
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
@@ -20,12 +20,6 @@ WITHOUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
 RULES = {view: WITHOUT_CONTRAST if "phone" in view else None for view in VIEWS}
 # index.html only sends the reader on to the first page.
 READ = [page for page in PAGES if page != "index.html"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launch_chromium() as chromium:
-        yield chromium
 
 
 @pytest.fixture(scope="module")
