@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import random
 import statistics
 import subprocess
 import time
@@ -22,8 +23,9 @@ def interleave(
 ) -> dict[str, list[float]]:
     """Time functions in turn, so that a slow moment of the machine hits all alike.
 
-    Each round calls every function once and starts one function later than the
-    round before, so that none always runs behind the same neighbour.
+    Each round calls every function once, in an order of its own (always the same for
+    that round): what ran before leaves caches and memory in a state that one neighbour
+    gains from and another pays for.
 
     Args:
         functions: name → function of no arguments; what it returns is dropped.
@@ -46,8 +48,7 @@ def interleave(
     names = list(functions)
     times: dict[str, list[float]] = {name: [] for name in names}
     for index in range(-warmup, rounds):
-        start = index % len(names)
-        for name in names[start:] + names[:start]:
+        for name in random.Random(index).sample(names, len(names)):
             seconds = _seconds(functions[name])
             if index >= 0:
                 times[name].append(seconds)
