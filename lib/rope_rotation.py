@@ -75,7 +75,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
     ):
         return _rotate_with(DEFINITIONS[layout], x, cos, sin)
     if x.numel() > PIECE:
-        return Rotation.apply(x, cos, sin, layout)
+        return _rotate_long(x, cos, sin, layout)
     turn = turn_half if layout == "half" else turn_complex
     return _rotate_with(turn, x, cos, sin)
 
@@ -88,15 +88,21 @@ def _rotate_with(turn, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((turned, x[..., rotary_dim:]), dim=-1)
 
 
+def _rotate_long(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    if x.requires_grad and torch.is_grad_enabled():
+        return Rotation.apply(x, cos, sin, layout)
+    one_pass = layout == "interleaved" and x.dtype in WIDE
+    if x.is_cpu and not one_pass:
+        return _rotate_in_pieces(SHORTCUTS[layout], x, cos, sin)
+    return _rotate_with(SHORTCUTS[layout], x, cos, sin)
+
+
 class Rotation(torch.autograd.Function):
     """Rotate a long input; the gradient of a rotation is the rotation back."""
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-        one_pass = layout == "interleaved" and x.dtype in WIDE
-        if x.is_cpu and not one_pass:
-            return _rotate_in_pieces(SHORTCUTS[layout], x, cos, sin)
-        return _rotate_with(SHORTCUTS[layout], x, cos, sin)
+        return _rotate_long(x, cos, sin, layout)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -107,7 +113,7 @@ class Rotation(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):
         cos, sin = ctx.saved_tensors
-        return Rotation.apply(grad, cos, -sin, ctx.layout), None, None, None
+        return _rotate_long(grad, cos, -sin, ctx.layout), None, None, None
 
     @staticmethod
     def jvp(ctx, tangent: Tensor, *_):
