@@ -119,13 +119,6 @@ class Rotation(torch.autograd.Function):
     def jvp(ctx, tangent: Tensor, *_):
         return Rotation.apply(tangent, *ctx.saved_tensors, ctx.layout)
 
-    @staticmethod
-    def vmap(info, in_dims, x, cos, sin, layout):
-        each = torch.vmap(
-            lambda *tensors: _rotate_with(DEFINITIONS[layout], *tensors), in_dims[:3]
-        )
-        return each(x, cos, sin), 0
-
 
 def _rotate_in_pieces(turn, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate some tokens at a time, so that a CPU's cache holds what lies between."""

@@ -547,6 +547,8 @@ def test_function_transforms(path, layout):
     torch.testing.assert_close(torch.func.vmap(turn)(x), turn(x))
     torch.testing.assert_close(torch.func.grad(loss)(x), 2 * x)
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(x), 2 * x)
+    vmap_inside = torch.func.grad(lambda t: torch.func.vmap(turn)(t).pow(2).sum())
+    torch.testing.assert_close(vmap_inside(x), 2 * x)
     torch.testing.assert_close(torch.func.jvp(turn, (x,), (x,))[1], turn(x))
     forward_over_reverse = torch.func.jvp(torch.func.grad(loss), (x,), (x,))
     torch.testing.assert_close(forward_over_reverse[1], 2 * x)
