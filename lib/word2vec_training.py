@@ -94,6 +94,8 @@ class TrainingRun:
         output: the vectors of words as neighbours `[V, d]`.
         losses: `mean_loss` after each epoch.
         seconds: training time of each epoch, without preparation and measurement.
+        cpu_seconds: the processor time of the same, over all threads; it hardly
+            changes when other programs share the machine.
         model: gensim's own model, of `train_gensim` alone.
     """
 
@@ -101,6 +103,7 @@ class TrainingRun:
     output: Tensor
     losses: list[float] = dataclasses.field(default_factory=list)
     seconds: list[float] = dataclasses.field(default_factory=list)
+    cpu_seconds: list[float] = dataclasses.field(default_factory=list)
     model: "Word2Vec | None" = None
 
 
@@ -111,12 +114,13 @@ class EpochLog:
         self.run, self.examples, self.on_epoch = run, examples, on_epoch
 
     def begin(self) -> None:
-        self.clock = time.perf_counter()
+        self.clock, self.cpu_clock = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
         if self.run.input.device.type != "cpu":
             torch.accelerator.synchronize(self.run.input.device)
         self.run.seconds.append(time.perf_counter() - self.clock)
+        self.run.cpu_seconds.append(time.process_time() - self.cpu_clock)
 
     def measure(self) -> None:
         run = self.run

@@ -93,7 +93,8 @@ def test_topics_are_learned_and_losses_are_plain_floats(name):
     train, purity = TRAINERS[name]
     run = train(SMALL)
     assert [type(loss) for loss in run.losses] == [float] * SMALL.epochs
-    assert len(run.seconds) == SMALL.epochs
+    assert len(run.seconds) == len(run.cpu_seconds) == SMALL.epochs
+    assert min(run.seconds + run.cpu_seconds) > 0
     assert run.losses[-1] < run.losses[0] < 6 * 0.6931
     assert run.input.shape == run.output.shape == (TOPICS * WORDS, SMALL.dim)
     assert run.input.dtype == run.output.dtype == torch.float32
