@@ -6,7 +6,7 @@ the text, before subsampling, over the seconds of the epochs alone, by the clock
 wall and by the processor's, which hardly minds other programs; the loss is
 `lib.word2vec.mean_loss` on the same examples for all.
 
-    python -m benchmarks.bench_word2vec          # about five minutes
+    python -m benchmarks.bench_word2vec          # about three minutes
 """
 
 import dataclasses
