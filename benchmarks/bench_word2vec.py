@@ -14,10 +14,10 @@ import statistics
 
 import torch
 import torch.nn.functional as F
-from scipy.stats import spearmanr
 
 from benchmarks import common
-from lib.corpus import Vocab, load_kjv, load_wordsim353
+from lib.corpus import Vocab, load_kjv, load_questions_words, load_wordsim353
+from lib.geometry import evaluate_analogies, evaluate_similarity
 from lib.word2vec import (
     Settings,
     TrainingRun,
@@ -115,44 +115,32 @@ def overlap(a: torch.Tensor, b: torch.Tensor) -> float:
     return same.any(dim=2).float().mean().item()
 
 
-def wordsim(vectors: torch.Tensor, vocab: Vocab) -> tuple[float, int]:
-    """Spearman's correlation with wordsim353, and how many of its pairs are covered."""
-    rows = [row for row in load_wordsim353() if row[0] in vocab and row[1] in vocab]
-    a, b = (vectors[vocab.encode([row[i] for row in rows])] for i in (0, 1))
-    found = F.cosine_similarity(a, b).tolist()
-    return float(spearmanr(found, [score for *_, score in rows]).statistic), len(rows)
-
-
 def quality(text: Text, run: TrainingRun, reference: TrainingRun) -> dict:
     """The columns that say what a run's vectors are worth."""
-    correlation, covered = wordsim(run.input, text.vocab)
+    unseen = mean_loss(run.input, run.output, text.unseen)
+    index, family = text.vocab.index, {"family": load_questions_words()["family"]}
+    similar = evaluate_similarity(run.input, index, load_wordsim353())
+    analogies, _ = evaluate_analogies(run.input, index, family)
     return {
         "loss": round(run.losses[-1], 4),
-        "loss, held-out verses": round(
-            mean_loss(run.input, run.output, text.unseen), 4
-        ),
-        "wordsim353": round(correlation, 3),
-        "of its 353 pairs": covered,
+        "loss, held-out verses": round(unseen, 4),
+        "wordsim353": str(similar),
+        "family analogies": str(analogies),
         "overlap@10": round(overlap(run.input, reference.input), 3),
     }
 
 
 def table_rows(text: Text, paces: dict, runs: dict) -> list[dict]:
     """One row a way of training: its speed, where it was timed, and its quality."""
-    wall, cpu = (
-        {
-            name: statistics.median(p[i] for p in rounds)
-            for name, rounds in paces.items()
-        }
-        for i in (0, 1)
-    )
+    columns = {name: zip(*rounds, strict=True) for name, rounds in paces.items()}
+    middle = {name: [*map(statistics.median, both)] for name, both in columns.items()}
     rows = []
     for name, run in runs.items():
         row: dict[str, object] = {"way": name}
-        for unit, median in (("s", wall), ("CPU s", cpu)):
-            timed = name in median
-            row[f"words/{unit}"] = median[name] if timed else ""
-            ratio = round(median[name] / median[REFERENCE], 2) if timed else ""
+        for i, unit in enumerate(("s", "CPU s")):
+            timed = name in middle
+            row[f"words/{unit}"] = middle[name][i] if timed else ""
+            ratio = round(middle[name][i] / middle[REFERENCE][i], 2) if timed else ""
             row[f"× gensim, {unit}"] = ratio
         rows.append({**row, **quality(text, run, runs[REFERENCE])})
     return rows
