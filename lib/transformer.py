@@ -34,6 +34,7 @@ class Call(NamedTuple):
         tables: RoPE's cos and sin: of the new tokens or, if `late`, of all.
         late: whether keys are cached as they are and rotated when they are used.
         bias: ALiBi's `[1 or B, H, T, all]`, where the caller gave the positions.
+        places: ALiBi's `[B, all]`, where a mask gave them; the order of tokens if None.
         mask: `[B, all]`, 1 for real tokens.
         cache: keys and values of earlier calls.
     """
@@ -41,6 +42,7 @@ class Call(NamedTuple):
     tables: tuple[Tensor, Tensor] | None
     late: bool
     bias: Tensor | None
+    places: Tensor | None
     mask: Tensor | None
     cache: KVCache | None
 
@@ -84,10 +86,13 @@ class Attention(nn.Module):
         mask = None if call.mask is None else call.mask[:, -keys:]
         if call.bias is not None:
             return causal_attention(q, k, v, mask, call.bias[..., -keys:])
-        if self.config.position == "alibi":
-            slopes = alibi_slopes(self.config.num_heads).to(q.device)
-            return alibi_attention(q, k, v, slopes, mask=mask)
-        return causal_attention(q, k, v, mask)
+        if self.config.position != "alibi":
+            return causal_attention(q, k, v, mask)
+        slopes = alibi_slopes(self.config.num_heads).to(q.device)
+        if call.places is None:
+            return alibi_attention(q, k, v, slopes)
+        places = call.places[:, -keys:]
+        return alibi_attention(q, k, v, slopes, places[:, -q.shape[2] :], places, mask)
 
 
 class SwiGLU(nn.Module):
@@ -275,13 +280,15 @@ class Transformer(nn.Module):
                 f"positions must be those of all {past + ids.shape[1]} tokens here, "
                 f"not of the {ids.shape[1]} new ones alone"
             )
-        tables = bias = None
+        tables = bias = places = None
         if kind == "rope":
             tables = self.position.cos_sin(everywhere if late else own)
         if given:
             slopes = alibi_slopes(self.config.num_heads)
             bias = alibi_bias(slopes, own, everywhere, causal=False)
-        return Call(tables, late, bias, mask, cache), own
+        elif mask is not None:
+            places = everywhere
+        return Call(tables, late, bias, places, mask, cache), own
 
 
 def _position_module(config: TransformerConfig) -> nn.Module | None:
