@@ -46,6 +46,7 @@ NAMES = {  # in the file → in the model
     "ffn_down": "mlp.down",
 }
 CONTROL = 3  # the type of tokens such as <|im_start|>, in GGUF's numbering
+EOS = 2  # <|im_end|>
 
 
 def load_smollm2(
@@ -159,7 +160,9 @@ def read_tokenizer(reader: GGUFReader) -> Tokenizer:
     """Rebuild the byte-level BPE tokenizer from the vocabulary and merges of the file.
 
     Text is cut before merging: each digit is a piece, then words with the space before
-    them. Control tokens such as <|im_start|> are found first and stay whole.
+    them. Control tokens such as <|im_start|> are found first and stay whole. The
+    vocabulary lacks the bytes of six control characters (U+0004, 06, 13, 14, 16, 1D)
+    and of the unassigned U+40000 to U+BFFFF: they are dropped, in transformers too.
 
     Args:
         reader: of a file whose `tokenizer.ggml.pre` is "smollm".
@@ -223,7 +226,7 @@ def main(prompt: str) -> None:
     model, tokenizer = load_smollm2()
     weight = model.embedding.weight
     ids = torch.tensor([tokenizer.encode(prompt).ids], device=weight.device)
-    written = generate(model, ids, max_new_tokens=24, eos_id=2)
+    written = generate(model, ids, max_new_tokens=24, eos_id=EOS)
     print(tokenizer.decode(written[0].tolist()))
     print(f"[SmolLM2-135M on {weight.device}, {weight.dtype}]")
 
