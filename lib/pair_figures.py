@@ -30,7 +30,7 @@ def draw_dial(ax: Axes, key: float, query: float) -> None:
         >>> draw_dial(ax, key=0.0, query=1.0)
         >>> plt.close(fig)
     """
-    ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=GREY, linewidth=1))
+    _draw_face(ax)
     turn = math.degrees(query - key) % 360
     low = key if turn <= 180 else query
     span = min(turn, 360 - turn)
@@ -43,8 +43,6 @@ def draw_dial(ax: Axes, key: float, query: float) -> None:
         x, y = length * math.cos(angle), length * math.sin(angle)
         ax.plot([0, x], [0, y], color=color, lw=3, solid_capstyle="round")
         ax.plot(x, y, "o", color=color, ms=6)
-    ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
-    ax.axis("off")
 
 
 def draw_dials(
@@ -70,16 +68,62 @@ def draw_dials(
         4
         >>> plt.close(fig)
     """
-    fig, axes = plt.subplots(2, 2, figsize=(4.6, 5.4))
-    for ax, key, query, title in zip(axes.flat, keys, queries, titles, strict=True):
+    fig, axes = _four_dials(titles, note, names=("key", "query, 3 tokens later"))
+    for ax, key, query in zip(axes, keys, queries, strict=True):
         draw_dial(ax, key, query)
+    return fig
+
+
+def draw_clocks(angles: Sequence[float], titles: Sequence[str], note: str) -> Figure:
+    """Draw four pairs of one position as hands, each with its sine and its cosine.
+
+    Args:
+        angles: of the four hands, in radians, counter-clockwise from the right.
+        titles: what stands above each clock.
+        note: what stands below all of them.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: not four of each.
+
+    Example:
+        >>> fig = draw_clocks([0, 1, 2, 3], list("abcd"), "position 7")
+        >>> len(fig.axes)
+        4
+        >>> plt.close(fig)
+    """
+    fig, axes = _four_dials(titles, note, names=("sine", "cosine"))
+    for ax, angle in zip(axes, angles, strict=True):
+        _draw_face(ax)
+        x, y = math.cos(angle), math.sin(angle)
+        ax.plot([0, x], [0, 0], color=COLORS["blue"], lw=5, solid_capstyle="butt")
+        ax.plot([x, x], [0, y], color=COLORS["vermillion"], lw=5, solid_capstyle="butt")
+        ax.plot([0, x], [0, y], color=COLORS["ink"], lw=2, solid_capstyle="round")
+        ax.plot(x, y, "o", color=COLORS["ink"], ms=6)
+    return fig
+
+
+def _four_dials(
+    titles: Sequence[str], note: str, names: tuple[str, str]
+) -> tuple[Figure, list[Axes]]:
+    """Lay out four titled axes, two names in their colours and a line of text."""
+    fig, axes = plt.subplots(2, 2, figsize=(4.6, 5.4))
+    for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, loc="center", fontsize=10, pad=4)
     fig.subplots_adjust(0.02, 0.14, 0.98, 0.94, wspace=0.1, hspace=0.16)
     text = {"ha": "center", "fontsize": 10, "va": "center"}
-    fig.text(0.27, 0.09, "key", color=COLORS["vermillion"], **text)
-    fig.text(0.73, 0.09, "query, 3 tokens later", color=COLORS["blue"], **text)
+    fig.text(0.27, 0.09, names[0], color=COLORS["vermillion"], **text)
+    fig.text(0.73, 0.09, names[1], color=COLORS["blue"], **text)
     fig.text(0.5, 0.035, note, **text)
-    return fig
+    return fig, list(axes.flat)
+
+
+def _draw_face(ax: Axes) -> None:
+    ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=GREY, linewidth=1))
+    ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
+    ax.axis("off")
 
 
 def draw_layouts(ax: Axes, order: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.patches import Rectangle, Wedge
 
-from lib.pair_figures import CELL, draw_dial, draw_dials, draw_layouts
+from lib.pair_figures import CELL, draw_clocks, draw_dial, draw_dials, draw_layouts
 
 
 @pytest.fixture
@@ -41,6 +41,28 @@ def test_hands_point_at_their_angles(ax):
 def test_dials_come_in_fours():
     with pytest.raises(ValueError, match="argument"):
         draw_dials([0.0] * 3, [0.0] * 4, list("abcd"), "")
+    plt.close("all")
+
+
+def test_a_clock_shows_its_sine_its_cosine_and_its_hand():
+    angle = 2.0
+    fig = draw_clocks([angle, 0.0, 1.0, 3.0], list("abcd"), "position 7")
+    ax = fig.axes[0]
+    cosine, sine, hand = (line.get_xydata() for line in ax.lines[:3])
+    tip = [math.cos(angle), math.sin(angle)]
+    assert cosine.tolist() == [[0, 0], [tip[0], 0]]
+    assert sine.tolist() == [[tip[0], 0], tip]
+    assert hand.tolist() == [[0, 0], tip]
+    colors = {line.get_color() for line in ax.lines[:2]}
+    assert colors == {text.get_color() for text in fig.texts[:2]}
+    assert [ax.get_title() for ax in fig.axes] == list("abcd")
+    plt.close(fig)
+
+
+@pytest.mark.parametrize(("angles", "titles"), [(3, 4), (4, 3), (5, 4)])
+def test_clocks_come_in_fours(angles, titles):
+    with pytest.raises(ValueError, match="argument"):
+        draw_clocks([0.0] * angles, list("abcd")[:titles], "")
     plt.close("all")
 
 
