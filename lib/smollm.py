@@ -160,7 +160,7 @@ def read_tokenizer(reader: GGUFReader) -> Tokenizer:
     """Rebuild the byte-level BPE tokenizer from the vocabulary and merges of the file.
 
     Text is cut before merging: each digit is a piece, then words with the space before
-    them. Control tokens such as <|im_start|> are found first and stay whole. The
+    them. Control tokens such as `<|im_start|>` are found first and stay whole. The
     vocabulary lacks the bytes of six control characters (U+0004, 06, 13, 14, 16, 1D)
     and of the unassigned U+40000 to U+BFFFF: they are dropped, in transformers too.
 

@@ -286,7 +286,7 @@ class Transformer(nn.Module):
         if given:
             slopes = alibi_slopes(self.config.num_heads)
             bias = alibi_bias(slopes, own, everywhere, causal=False)
-        elif mask is not None:
+        elif kind == "alibi" and mask is not None:
             places = everywhere
         return Call(tables, late, bias, places, mask, cache), own
 
@@ -312,9 +312,11 @@ def _places(
     ids: Tensor, past: int, positions: Tensor | None, mask: Tensor | None
 ) -> Tensor:
     """Check the shapes; returns positions `[1 or B, T or past + T]`."""
-    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.shape[1] == 0:
-        got = list(ids.shape) if isinstance(ids, Tensor) else type(ids).__name__
-        raise ValueError(f"ids must be [B, T] with T at least 1, got {got}")
+    if not isinstance(ids, Tensor):
+        raise TypeError(f"ids must be an integer tensor, got {type(ids).__name__}")
+    if ids.dim() != 2 or ids.shape[1] == 0:
+        shape = list(ids.shape)
+        raise ValueError(f"ids must be [B, T] with T at least 1, got {shape}")
     batch, tokens = ids.shape
     every = past + tokens
     if mask is not None and mask.shape != (batch, every):

@@ -526,7 +526,7 @@ def test_a_bad_configuration_is_refused(options, error, words):
     ("arguments", "error", "words"),
     [
         ({"ids": torch.tensor([1, 2])}, ValueError, r"\[B, T\].*got \[2\]"),
-        ({"ids": [[1, 2]]}, ValueError, "got list"),
+        ({"ids": [[1, 2]]}, TypeError, "got list"),
         ({"ids": torch.zeros(1, 0).long()}, ValueError, r"got \[1, 0\]"),
         ({"ids": torch.zeros(1, 2)}, TypeError, "float32"),
         ({"ids": torch.tensor([[1, 37]])}, IndexError, "37 is outside.* 37 rows"),
