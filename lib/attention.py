@@ -113,8 +113,7 @@ def visible_keys(
     seen = seen.reshape(-1, 1, *seen.shape[-2:])  # [1 or B, 1, Tq, Tk]
     if mask is None:
         return seen
-    grid = mask[:, None] if mask.dim() == 3 else mask[:, None, None]
-    return seen & (grid != 0)
+    return seen & _grid(mask)
 
 
 def causal_attention(
@@ -214,10 +213,23 @@ class MultiHeadAttention(nn.Module):
         self.v = nn.Linear(d_model, num_kv_heads * self.head_dim, bias=False)
         self.out = nn.Linear(d_model, d_model, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Mix the tokens of x `[B, T, d_model]`; returns the same shape."""
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Mix the tokens of x.
+
+        Args:
+            x: `[B, T, d_model]`.
+            mask: as for `causal_attention`, `[B, T]` or `[B, T, T]`.
+
+        Returns:
+            `[B, T, d_model]`; zeros at a token that sees no real one.
+        """
         heads = [self._split(layer(x)) for layer in (self.q, self.k, self.v)]
-        mixed = causal_attention(*heads) if self.causal else attention(*heads)
+        if self.causal:
+            mixed = causal_attention(*heads, mask)
+        else:
+            tokens = x.shape[1]
+            _check_mask(mask, (len(x), tokens, tokens))
+            mixed = attention(*heads, None if mask is None else _grid(mask))
         return self.out(mixed.transpose(1, 2).flatten(2))  # [B, T, d_model]
 
     def _split(self, x: Tensor) -> Tensor:
@@ -263,6 +275,11 @@ def _check_positions(name: str, positions: Tensor, batch: int, tokens: int) -> T
             f"{list(positions.shape)}"
         )
     return rows.long()
+
+
+def _grid(mask: Tensor) -> Tensor:
+    """Turn a mask `[B, Tk]` or `[B, Tq, Tk]` into bool `[B, 1, 1 or Tq, Tk]`."""
+    return (mask[:, None] if mask.dim() == 3 else mask[:, None, None]) != 0
 
 
 def _check_mask(mask: Tensor | None, shape: tuple[int, int, int]) -> None:

@@ -290,6 +290,47 @@ def test_a_causal_mask_leaks_order_from_two_layers_on(device, depth, blind):
     assert (moved < 1e-12) if blind else (moved > 1e-4)
 
 
+# A module with a mask: padding changes nothing, wherever it stands.
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("real", [slice(2, 7), slice(0, 5)])
+def test_padding_changes_nothing(device, causal, real):
+    torch.manual_seed(0)
+    layers = stack(2, causal).to(device)
+    x = torch.randn(1, 7, 16, dtype=torch.float64, device=device)
+    mask = torch.zeros(1, 7, dtype=torch.long, device=device)
+    mask[:, real] = 1
+    alone, padded = x[:, real], x
+    for layer in layers:
+        alone, padded = alone + layer(alone), padded + layer(padded, mask)
+    assert torch.allclose(padded[:, real], alone)
+    noticed = (run(layers, x)[:, real] - alone).abs().max() > 1e-4  # without a mask
+    assert noticed == (not causal or real.start > 0)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_packed_documents_do_not_meet(device, causal):
+    torch.manual_seed(0)
+    layer = stack(1, causal)[0].to(device)
+    x = torch.randn(2, 5, 16, dtype=torch.float64, device=device)
+    document = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]], device=device)
+    packed = layer(x, document[:, :, None] == document[:, None, :])
+    for row, cut in ((0, 2), (1, 1)):
+        for piece in (slice(0, cut), slice(cut, 5)):
+            alone = layer(x[row : row + 1, piece])
+            assert torch.allclose(packed[row : row + 1, piece], alone)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_masks_that_a_module_refuses(causal):
+    layer, x = MultiHeadAttention(16, 4, causal=causal), torch.randn(2, 5, 16)
+    with pytest.raises(ValueError, match=r"mask must be \[2, 5\]"):
+        layer(x, torch.ones(2, 4, dtype=torch.long))
+    with pytest.raises(ValueError, match="0 and 1, got 2"):
+        layer(x, torch.full((2, 5), 2))
+    with pytest.raises(TypeError, match="mask must be bool or integers"):
+        layer(x, torch.zeros(2, 5))
+
+
 def stack(depth, causal):
     layers = [MultiHeadAttention(16, 4, 2, causal=causal) for _ in range(depth)]
     return nn.ModuleList(layers).double()

@@ -8,12 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.alibi import alibi_bias, alibi_slopes
 from lib.kv_cache import KVCache, decode_positions
+from lib.learned import LearnedPositionalEmbedding
 from lib.mrope import mrope_cos_sin, mrope_position_ids
 from lib.rope import RotaryEmbedding, apply_rope, rope_inv_freq
+from lib.sinusoidal import SinusoidalPositionalEncoding
 
 HEADS, DIM, TRAINED = 2, 16, 8
 WIDTH = HEADS * DIM
+STEPS = (9, 1, 1, 3, 1, 1)  # tokens that come at once, first the prompt
 
 
 @dataclass(frozen=True)
@@ -51,15 +55,24 @@ def mrope(section, interleaved):
     return Encoding(turn=turn, sees_images=True)
 
 
-def add_wave(x, positions):
-    """The plainest absolute encoding: one sine a channel."""
-    rate = torch.linspace(0.1, 1.0, WIDTH, device=x.device)
-    return x + (positions[..., None] * rate).sin()
+def sinusoidal():
+    """A table of the first rows; later ones are computed as they come."""
+    wave = SinusoidalPositionalEncoding(WIDTH, max_len=TRAINED)
+    return Encoding(add=lambda x, positions: wave.to(x.device)(x, positions))
 
 
-def subtract_distance(q_positions, k_positions):
-    """The plainest bias."""
-    return -0.3 * (q_positions[:, None, :, None] - k_positions[:, None, None, :]).abs()
+def learned(offset=0):
+    """One row for each token, and not one more."""
+    table = LearnedPositionalEmbedding(sum(STEPS), WIDTH, offset=offset, std=1.0)
+    return Encoding(add=lambda x, positions: x + table.to(x.device)(positions).detach())
+
+
+def alibi():
+    """What a distance costs, and −inf at later keys."""
+    slopes = alibi_slopes(HEADS)
+    return Encoding(
+        bias=lambda q_places, k_places: alibi_bias(slopes, q_places, k_places)
+    )
 
 
 PAIRS = DIM // 2
@@ -75,8 +88,10 @@ LONGROPE = {
 # `add`, one that changes the scores `bias`.
 ENCODINGS = {
     "none": Encoding(),
-    "a wave added": Encoding(add=add_wave),
-    "distance subtracted": Encoding(bias=subtract_distance),
+    "sinusoidal": sinusoidal(),
+    "learned": learned(),
+    "learned, offset": learned(offset=2),
+    "alibi": alibi(),
     "rope, half": rope(),
     "rope, interleaved": rope(layout="interleaved"),
     "rope, partial": rope(partial_rotary_factor=0.5),
@@ -120,8 +135,7 @@ class Layer:
 class Batch:
     """Three rows of 16 tokens; with images, each has one of 2 × 3 at its start."""
 
-    steps = (9, 1, 1, 3, 1, 1)
-    length = sum(steps)
+    steps, length = STEPS, sum(STEPS)
 
     def __init__(self, sees_images, padding, device):
         pads = torch.tensor([2, 0, 1] if padding == "left" else [0, 0, 0])[:, None]
@@ -213,9 +227,8 @@ def test_the_comparison_sees_keys_of_two_lengths(name):
     assert largest_difference(replace(ENCODINGS[name], turn_at_read=False)) > 0.05
 
 
-@pytest.mark.parametrize("name", ["a wave added", "mrope, blocks"])
-def test_the_comparison_sees_positions_that_are_off(name, monkeypatch):
-    """Left padding ignored, or the delta forgotten."""
+def count_padding(monkeypatch):
+    """Let left padding count as tokens, and forget the delta."""
     right = decode_positions
 
     def forgetful(cache_len, n, mask, delta):
@@ -224,7 +237,18 @@ def test_the_comparison_sees_positions_that_are_off(name, monkeypatch):
         return right(cache_len, n, mask, delta * 0)
 
     monkeypatch.setitem(globals(), "decode_positions", forgetful)
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "learned", "mrope, blocks"])
+def test_the_comparison_sees_positions_that_are_off(name, monkeypatch):
+    count_padding(monkeypatch)
     assert largest_difference(ENCODINGS[name]) > 0.05
+
+
+@pytest.mark.parametrize("name", ["none", "rope, half", "alibi"])
+def test_distances_do_not_notice_left_padding(name, monkeypatch):
+    count_padding(monkeypatch)
+    assert largest_difference(ENCODINGS[name]) < 1e-5
 
 
 def scores_of_last_query(rotary, q, k, steps, turn_at_read):
@@ -448,9 +472,16 @@ def test_left_padding_counts_for_nothing():
     assert decode_positions(4, 1, mask).tolist() == [[2]]
 
 
-def test_the_past_counts():
-    """6 tokens seen and 3 new ones reach position 8: a table needs 9 rows."""
-    assert decode_positions(6, 3).tolist() == [[6, 7, 8]]
+# K7: a length check that looks at the new tokens alone forgets the past.
+@pytest.mark.parametrize("dropped", [0, 4])
+def test_a_table_counts_what_the_cache_has_seen(dropped):
+    cache, table = KVCache(1), LearnedPositionalEmbedding(8, 4)
+    cache.update(0, numbered(0, 6), numbered(0, 6))
+    cache.evict(dropped)
+    assert decode_positions(cache.seq_len, 3).tolist() == [[6, 7, 8]]
+    assert table(decode_positions(cache.seq_len, 2)).shape == (1, 2, 4)
+    with pytest.raises(IndexError, match="position 8 needs 9 rows, the table has 8"):
+        table(decode_positions(cache.seq_len, 3))
 
 
 def test_one_delta_a_row_reaches_every_axis():
