@@ -7,7 +7,6 @@ clock; their memory counts them.
 """
 
 import ctypes
-import gc
 from collections.abc import Callable
 from functools import partial
 
@@ -186,8 +185,6 @@ def keep_freed_pages(kept: bool) -> None:
         LIBC.mallopt(M_MMAP_MAX, 0 if kept else 65_536)
         LIBC.mallopt(M_MMAP_THRESHOLD, 131_072)
         LIBC.mallopt(M_TRIM_THRESHOLD, -1 if kept else 131_072)  # -1: never
-        gc.collect()
-        LIBC.malloc_trim(0)
 
 
 def check(ways: dict[str, Way]) -> None:

@@ -1,6 +1,8 @@
 """What the benchmarks share: fair timing, the machine's description, the results."""
 
+import ctypes
 import datetime
+import gc
 import importlib.metadata
 import json
 import os
@@ -9,6 +11,7 @@ import platform
 import random
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -100,10 +103,18 @@ def peak_extra_bytes(function: Callable[[], object]) -> int:
         torch.cuda.reset_peak_memory_stats()
         function()
         return torch.cuda.max_memory_allocated() - before
+    _hand_back_freed_pages()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = _resident("VmRSS")
     function()
     return max(0, _resident("VmHWM") - before)
+
+
+def _hand_back_freed_pages() -> None:
+    """Return freed memory to the system: what a function reuses would not show."""
+    gc.collect()
+    if sys.platform == "linux":
+        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)  # of glibc
 
 
 def _resident(field: str) -> int:

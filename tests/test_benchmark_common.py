@@ -71,3 +71,15 @@ def test_peak_memory_is_what_a_function_takes_and_gives_back():
 
     assert common.peak_extra_bytes(lambda: take(100)) == pytest.approx(100e6, rel=0.05)
     assert common.peak_extra_bytes(lambda: take(20)) == pytest.approx(20e6, rel=0.25)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's peak memory")
+def test_memory_that_was_freed_before_does_not_hide_a_peak(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    torch.ones(5_000_000)  # once freed, blocks of this size stay with the process
+    blocks = [torch.ones(4_500_000) for _ in range(12)]
+    held = torch.ones(4_500_000)  # above them: no free end that would go at once
+    del blocks
+    extra = common.peak_extra_bytes(lambda: torch.ones(25_000_000))
+    assert extra == pytest.approx(100e6, rel=0.05)
+    assert held[0] == 1

@@ -77,7 +77,7 @@ def assert_tied(model, rows=V):
         )
     model.zero_grad()
     model(IDS.to(device)).float().square().sum().backward()
-    assert (parameter.grad != 0).all()  # the head reaches every row
+    assert (parameter.grad != 0).any(1).all()  # the head reaches every row
     model.zero_grad()
 
 
