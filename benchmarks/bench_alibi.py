@@ -8,7 +8,6 @@ clock; their memory counts them.
 
 import ctypes
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +29,7 @@ from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
 
 HEADS, WIDTH = 8, 64
 SLOPES = alibi_slopes(HEADS)
-ROUNDS = {1024: 7, 2048: 5, 4096: 3, 8192: 3}  # timed calls at each length
+ROUNDS = {1024: 15, 2048: 9, 4096: 5, 8192: 3}  # timed calls at each length
 LIBC = ctypes.CDLL(None)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # of glibc's malloc.h
 Way = Callable[[], Tensor]
@@ -129,11 +128,6 @@ WAYS = {
 }
 
 
-def forward(way: Way) -> Callable[[], Tensor]:
-    """Bind one call without gradients."""
-    return torch.no_grad()(way)
-
-
 def with_backward(way: Way, given: Inputs) -> Callable[[], object]:
     """Bind one call and its gradients."""
     leaves = [*given.apart, given.by_head, given.by_part]
@@ -147,39 +141,36 @@ def compared(tokens: int, backward: bool) -> list[str]:
     return list(WAYS)[: 3 if tokens == max(ROUNDS) else 5]
 
 
-def measure(tokens: int, backward: bool) -> list[dict]:
-    """Take the peak of each way, then time them in turn."""
+def bind(way: Way, given: Inputs, backward: bool) -> Callable[[], object]:
+    """Bind one call, with or without its gradients."""
+    return with_backward(way, given) if backward else torch.no_grad()(way)
+
+
+def peaks(tokens: int, backward: bool) -> dict[str, int]:
+    """Take the peak of each way, its preparation included, in bytes."""
     given = Inputs(tokens)
-    ways, bound, peaks = {}, {}, {}
-    for name in compared(tokens, backward):
-        prepare = WAYS[name]
-        bind = partial(with_backward, given=given) if backward else forward
-        ways[name] = prepare(given)
-        bound[name] = bind(ways[name])
-        keep_freed_pages(False)
-        peaks[name] = peak_extra_bytes(lambda p=prepare, b=bind: b(p(given))())
-    keep_freed_pages(True)
+    return {
+        name: peak_extra_bytes(lambda w=WAYS[name]: bind(w(given), given, backward)())
+        for name in compared(tokens, backward)
+    }
+
+
+def seconds(tokens: int, backward: bool) -> dict[str, float]:
+    """Time the ways in turn."""
+    given = Inputs(tokens)
+    ways = {name: WAYS[name](given) for name in compared(tokens, backward)}
+    bound = {name: bind(way, given, backward) for name, way in ways.items()}
     if not backward:
         check(bound)
-    seconds = medians(interleave(bound, rounds=ROUNDS[tokens]))
-    return [
-        {
-            "T": tokens,
-            "pass": "forward + backward" if backward else "forward",
-            "way": name,
-            "times no bias": seconds[name] / seconds["no bias"],
-            "seconds": seconds[name],
-            "extra MB": peaks[name] / 1e6,
-        }
-        for name in bound
-    ]
+    return medians(interleave(bound, rounds=ROUNDS[tokens]))
 
 
 def keep_freed_pages(kept: bool) -> None:
     """Have glibc reuse what is freed, as a GPU's allocator does, or hand it back.
 
     For times: otherwise each large tensor is made of fresh pages, and what is measured
-    of the peers is mostly the kernel. For peaks: what is kept would hide them.
+    of the peers is mostly the kernel. For peaks: what is kept would blur them, so they
+    are taken first.
     """
     if hasattr(LIBC, "mallopt"):
         LIBC.mallopt(M_MMAP_MAX, 0 if kept else 65_536)
@@ -196,11 +187,26 @@ def check(ways: dict[str, Way]) -> None:
 
 def main() -> None:
     print(f"{HEADS} heads, width {WIDTH}, fp32", flush=True)
+    passes = [(tokens, backward) for backward in (False, True) for tokens in ROUNDS]
+    keep_freed_pages(False)
+    memory = {run: peaks(*run) for run in passes}
+    keep_freed_pages(True)
     rows = []
-    for backward in (False, True):
-        for tokens in ROUNDS:
-            rows += (measured := measure(tokens, backward))
-            print(table(measured), flush=True)
+    for tokens, backward in passes:
+        found = seconds(tokens, backward)
+        measured = [
+            {
+                "T": tokens,
+                "pass": "forward + backward" if backward else "forward",
+                "way": name,
+                "times no bias": found[name] / found["no bias"],
+                "seconds": found[name],
+                "extra MB": memory[tokens, backward][name] / 1e6,
+            }
+            for name in found
+        ]
+        print(table(measured), flush=True)
+        rows += measured
     save("alibi", {"machine": machine("transformers"), "attention": rows})
 
 

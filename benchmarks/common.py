@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+PR_SET_THP_DISABLE = 41  # of Linux's prctl.h
 SETTINGS = ("THP_MEM_ALLOC_ENABLE", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY")
 
 
@@ -103,18 +104,27 @@ def peak_extra_bytes(function: Callable[[], object]) -> int:
         torch.cuda.reset_peak_memory_stats()
         function()
         return torch.cuda.max_memory_allocated() - before
-    _hand_back_freed_pages()
+    _ready_for_a_peak(True)
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before = _resident("VmRSS")
-    function()
-    return max(0, _resident("VmHWM") - before)
+    try:
+        function()
+        return max(0, _resident("VmHWM") - before)
+    finally:
+        _ready_for_a_peak(False)
 
 
-def _hand_back_freed_pages() -> None:
-    """Return freed memory to the system: what a function reuses would not show."""
+def _ready_for_a_peak(ready: bool) -> None:
+    """Have each byte count once: no freed pages to take up again, no huge pages.
+
+    Where a function reuses what the process has freed but kept, its peak would not
+    show; and a huge page counts in full, 2 MiB, whatever part of it is used.
+    """
     gc.collect()
     if sys.platform == "linux":
-        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)  # of glibc
+        libc = ctypes.CDLL(None)
+        getattr(libc, "malloc_trim", lambda _: None)(0)  # of glibc
+        libc.prctl(PR_SET_THP_DISABLE, int(ready), 0, 0, 0)
 
 
 def _resident(field: str) -> int:

@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from lib.alibi_coordinates import COORDINATES, with_coordinates
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+LONG, GROUPS = 1024, 2  # keys from which heads go in groups, and how many at most
 BLOCK = 256  # queries at a time where positions, not indices, say who sees whom
 
 
@@ -142,14 +143,17 @@ def alibi_attention(
     if queries == 0:
         return v.new_empty(*q.shape[:3], v.shape[3])
     scale = q.shape[3] ** -0.5
-    wide = with_coordinates(q, k, v, slopes, scale, q_places, k_places, real)
     seen = _seen(q_places, k_places, real)  # [1 or B, Tq]
     ascending = in_order or _ascend_together(q_places, k_places)
-    if ascending:
-        out = _attend(*wide, scale, is_causal=True)
-    else:
-        out = _attend_by_position(*wide, scale, q_places, k_places, seen)
-    values = out[..., COORDINATES : COORDINATES + v.shape[3]]
+    parts = []
+    for some in _groups_of_heads(q, k, v, slopes):
+        wide = with_coordinates(*some, scale, q_places, k_places, real)
+        if ascending:
+            out = _attend(*wide, scale, is_causal=True)
+        else:
+            out = _attend_by_position(*wide, scale, q_places, k_places, seen)
+        parts.append(out[..., COORDINATES : COORDINATES + v.shape[3]])
+    values = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
     if ascending and mask is None:
         return values  # each query sees itself
     return values.masked_fill(~seen[:, None, :, None], 0)
@@ -185,6 +189,14 @@ def _ascend_together(q_places: Tensor, k_places: Tensor) -> bool:
         return False  # a compiled graph may not ask for values
     same = torch.equal(q_places, k_places)
     return same and bool((k_places.diff(dim=-1) > 0).all())
+
+
+def _groups_of_heads(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor):
+    """Part the heads of a long text, so that fewer wide copies are held at once."""
+    parts = math.gcd(k.shape[1], GROUPS) if k.shape[2] >= LONG else 1
+    tensors = (x.chunk(parts, dim=1) for x in (q, k, v, slopes[None]))
+    for *heads, row in zip(*tensors, strict=True):
+        yield *heads, row[0]
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float, **options) -> Tensor:

@@ -176,10 +176,12 @@ def numbers(segments: Segments, start: Tensor, is_text: Tensor) -> Tensor:
     first = columns.cumsum(0) - columns  # [L] index of the line's first token
     table = torch.stack([time, index - frame * rows, -first]) + start[segment]
     line = torch.repeat_interleave(columns, output_size=len(is_text))  # [N]
-    time, height, width = (axis.index_select(0, line) for axis in table)
-    width += torch.arange(len(line), device=line.device)
-    time, height = (torch.where(is_text, width, axis) for axis in (time, height))
-    return torch.stack([time, height, width])  # [3, N]
+    found = table.new_empty(3, len(line))
+    for axis, row in zip(table, found, strict=True):
+        torch.index_select(axis, 0, line, out=row)
+    found[2] += torch.arange(len(line), device=line.device)
+    torch.where(is_text, found[2], found[:2], out=found[:2])
+    return found
 
 
 def time_of(frame: Tensor, interval: Tensor | float) -> Tensor:

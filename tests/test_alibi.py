@@ -264,6 +264,22 @@ def test_long_inputs_are_as_exact_as_short_ones(
     assert error < tolerance
 
 
+# Heads go in groups, where there are groups: nothing may depend on it.
+@pytest.mark.parametrize(
+    ("heads", "kv_heads"), [(4, 2), (8, 8), (3, 3), (6, 2), (4, 1)]
+)
+def test_heads_of_a_long_text_equal_each_head_alone(device, heads, kv_heads):
+    slopes = alibi_slopes(heads).to(device)
+    q, k, v = draw(2, heads, kv_heads, 1030, 1030, device=device)
+    mask = torch.arange(1030, device=device) >= torch.tensor([[0], [5]], device=device)
+    found = alibi_attention(q, k, v, slopes, mask=mask)
+    for h in range(heads):
+        own = h * kv_heads // heads
+        one = [q[:, h : h + 1], k[:, own : own + 1], v[:, own : own + 1]]
+        alone = alibi_attention(*one, slopes[h : h + 1], mask=mask)
+        torch.testing.assert_close(found[:, h : h + 1], alone)
+
+
 # The terms themselves, multiplied in float64: what casting them has left.
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("start", [0, 10**9])

@@ -3,12 +3,13 @@
 The tests read `_build/html`, which `make book` makes.
 """
 
+import re
 from urllib.parse import unquote, urldefrag
 
 import pytest
 from browser import watched_page
 from bs4 import BeautifulSoup
-from build import HTML, pages_of_contents
+from build import HTML, ROOT, pages_of_contents
 
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
 PAGES = [page for page in EVERY if not page.startswith("_")]  # without the theme's own
@@ -26,6 +27,13 @@ def test_every_page_of_the_contents_is_built():
     missing = [p for p in pages_of_contents() if f"{p}.html" not in PAGES]
     assert missing == []
     assert {"index.html", "404.html", "search.html"} <= set(PAGES)
+
+
+def test_the_reference_holds_every_module_once():
+    pages = [path.read_text("utf-8") for path in (ROOT / "appendices").glob("e_api_*")]
+    listed = re.findall(r"automodule:: lib\.(\w+)", "".join(pages))
+    modules = {path.stem for path in (ROOT / "lib").glob("*.py")} - {"__init__"}
+    assert sorted(listed) == sorted(modules)
 
 
 def test_every_internal_link_has_a_target(soups):
