@@ -18,11 +18,8 @@ HTML = ROOT / "_build" / "html"
 def pages_of_contents() -> list[str]:
     """List every page in `_toc.yml`, without ending, the first page first."""
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    files = [contents["root"]]
-    for part in contents["parts"]:
-        for chapter in part["chapters"]:
-            files += [page["file"] for page in (chapter, *chapter.get("sections", ()))]
-    return files
+    chapters = [chapter for part in contents["parts"] for chapter in part["chapters"]]
+    return [contents["root"], *(chapter["file"] for chapter in chapters)]
 
 
 def last_change() -> str:
