@@ -19,6 +19,7 @@ import torch
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 PR_SET_THP_DISABLE = 41  # of Linux's prctl.h
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 SETTINGS = ("THP_MEM_ALLOC_ENABLE", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY")
 
 
@@ -131,6 +132,21 @@ def _resident(field: str) -> int:
     status = pathlib.Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith(field))
     return int(line.split()[1]) * 1024  # the kernel counts in KiB
+
+
+def keep_freed_memory() -> bool:
+    """Have malloc keep what is freed for the next call, as a GPU's allocator does.
+
+    Without it each large result lies on new pages from the system, which cost more than
+    many an operation and fall to some calls only. There is no way back in a process.
+
+    Returns:
+        Whether it is so from now on; only glibc can be told.
+    """
+    if sys.platform != "linux":
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda option, value: 0)
+    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, -1))
 
 
 def machine(*packages: str) -> dict[str, object]:

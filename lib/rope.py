@@ -7,6 +7,7 @@ live next door: `rope_frequencies` (inv_freq), `rope_rotation` (the rotation its
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from lib.rope_config import BY_LENGTH, rope_type
 from lib.rope_frequencies import exact_device, rope_inv_freq
@@ -16,7 +17,7 @@ from lib.rope_layouts import (
     interleaved_to_half,
     permute_qk_weight,
 )
-from lib.rope_rotation import at_least_fp32, rotate
+from lib.rope_rotation import at_least_fp32, rotate, side_by_side
 from lib.rope_scaling import scaled_inv_freq
 
 __all__ = [
@@ -62,18 +63,23 @@ def rope_cos_sin(
         ([1.0, 1.0], [0.841471, 0.099833])
     """
     _check_positions(positions)
-    if inv_freq.dim() > 1 and positions.shape[:-1] != inv_freq.shape[:-1]:
-        raise ValueError(
-            f"inv_freq {list(inv_freq.shape)} has one row a sequence, "
-            f"positions are {list(positions.shape)}"
-        )
+    if inv_freq.dim() > 1:
+        if positions.shape[:-1] != inv_freq.shape[:-1]:
+            raise ValueError(
+                f"inv_freq {list(inv_freq.shape)} has one row a sequence, "
+                f"positions are {list(positions.shape)}"
+            )
+        inv_freq = inv_freq.unsqueeze(-2)  # [B, 1, r/2]
     home = exact_device(positions.device)
-    place, speed = positions.to(home).double(), inv_freq.to(home).double()
-    angles = place.unsqueeze(-1) * speed.unsqueeze(-2)  # [..., T, r/2]
+    place = positions.unsqueeze(-1).to(home, torch.float64)
+    angles = place * inv_freq.to(home, torch.float64)  # [..., T, r/2]
     cos, sin = angles.cos(), angles.sin()
     if attention_factor != 1.0:
         cos, sin = cos * attention_factor, sin * attention_factor
-    return cos.float().to(positions.device), sin.float().to(positions.device)
+    cos, sin = cos.float(), sin.float()
+    if home == positions.device:
+        return cos, sin
+    return cos.to(positions.device), sin.to(positions.device)
 
 
 def _check_positions(positions: Tensor) -> None:
@@ -112,10 +118,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
     """
     _check_shapes(x, cos, sin)
     check_layout(layout)
-    cos, sin = at_least_fp32(cos), at_least_fp32(sin)
-    if cos.dim() == 3 and cos.shape[0] > 1:
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  # [B, 1, T, r/2]
-    return rotate(x, cos, sin, layout)
+    return rotate(x, at_least_fp32(cos), at_least_fp32(sin), layout)
 
 
 def _check_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
@@ -234,7 +237,8 @@ class RotaryEmbedding(nn.Module):
                 one for all or int64 `[B]`; each row's largest position + 1 if None.
 
         Returns:
-            cos and sin, fp32 `[T, r/2]` or `[B, T, r/2]`.
+            cos and sin, fp32 `[T, r/2]` or `[B, T, r/2]`; for interleaved pairs views
+            of one complex table, which `apply_rope` then need not build.
         """
         _check_positions(positions)
         if positions.dim() > 2:
@@ -245,7 +249,10 @@ class RotaryEmbedding(nn.Module):
         if self.by_length and positions.shape[-1] > 0:
             lengths = positions.amax(dim=-1).long() + 1 if seq_len is None else seq_len
             inv_freq, _ = self._scaled(lengths, inv_freq.device)
-        return rope_cos_sin(positions, inv_freq, self.attention_factor)
+        cos, sin = rope_cos_sin(positions, inv_freq, self.attention_factor)
+        if self.layout == "half" or positions.numel() == 1 or is_compiling():
+            return cos, sin
+        return side_by_side(cos, sin)
 
     def forward(
         self,

@@ -1,5 +1,7 @@
 """`benchmarks.common`: the timing and the files that all benchmarks share."""
 
+import platform
+import subprocess
 import sys
 import time
 
@@ -83,3 +85,19 @@ def test_memory_that_was_freed_before_does_not_hide_a_peak(monkeypatch):
     extra = common.peak_extra_bytes(lambda: torch.ones(25_000_000))
     assert extra == pytest.approx(100e6, rel=0.05)
     assert held[0] == 1
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's malloc")
+@pytest.mark.parametrize("keep", [False, True])
+def test_freed_memory_stays_when_it_is_to_be_kept(keep):
+    lines = [
+        "import torch",
+        "from benchmarks import common",
+        "assert common.keep_freed_memory()" if keep else "",
+        "before = common._resident('VmRSS')",
+        "torch.ones(25_000_000)",
+        "print(common._resident('VmRSS') - before)",
+    ]
+    command = [sys.executable, "-c", "\n".join(lines)]  # it cannot be undone in ours
+    left = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert int(left) == pytest.approx(100e6 if keep else 0, abs=15e6)

@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 import torch._dynamo.testing
+import torch.autograd.forward_ad as forward_ad
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
@@ -462,6 +463,60 @@ def test_any_memory_order(path, layout, dtype):
         assert torch.equal(x, before), name
 
 
+@pytest.mark.parametrize("rows", [(), (2,)])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tables_in_any_memory_order(path, layout, dtype, rows):
+    """Also where cos and sin lie by turns, as the parts of complex numbers do."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 11, 8).to(dtype)
+    cos, sin = tables(torch.arange(11).expand(*rows, 11), 8)
+    expected = apply_rope(x, cos, sin, layout)
+    by_turns = torch.stack((cos, sin), dim=-1).flatten(-2)  # [c0 s0 c1 s1 …]
+    odd_rows = torch.cat((by_turns, by_turns[..., :1]), dim=-1)[..., :-1]
+    shifted = torch.empty(by_turns.numel() + 1)[1:].view_as(by_turns).copy_(by_turns)
+    sin_first = torch.stack((sin, cos), dim=-1).flatten(-2)
+    turned = torch.complex(cos, sin)
+    back = torch.complex(cos, -sin).conj()
+    orders = {
+        "by turns": (by_turns[..., ::2], by_turns[..., 1::2]),
+        "odd strides": (odd_rows[..., ::2], odd_rows[..., 1::2]),
+        "odd offset": (shifted[..., ::2], shifted[..., 1::2]),
+        "sin first": (sin_first[..., 1::2], sin_first[..., ::2]),
+        "sin elsewhere": (by_turns[..., ::2], by_turns.clone()[..., 1::2]),
+        "tokens last": (cos.mT.contiguous().mT, sin.mT.contiguous().mT),
+        "parts of a table": (turned.real, turned.imag),
+        "parts of a conjugate": (back.real, back.imag),
+        "parts of two tables": (turned.real, turned.clone().imag),
+    }
+    for name, (c, s) in orders.items():
+        out = apply_rope(x, c, s, layout)
+        torch.testing.assert_close(
+            out, expected, rtol=0, atol=ROUNDING[dtype], msg=name
+        )
+
+
+@pytest.mark.parametrize("rows", [(), (2,)])
+def test_the_module_spares_the_complex_table(monkeypatch, rows):
+    """What `cos_sin` gives for neighbours is a complex table already."""
+    x = torch.randn(2, 3, 11, 8)
+    positions = torch.arange(11).expand(*rows, 11)
+    cos, sin = RotaryEmbedding(8, layout="interleaved").cos_sin(positions)
+    expected = apply_rope(x, cos.contiguous(), sin.contiguous(), "interleaved")
+    monkeypatch.setattr(torch, "complex", None)
+    assert torch.equal(apply_rope(x, cos, sin, "interleaved"), expected)
+    with pytest.raises(TypeError, match="not callable"):
+        apply_rope(x, cos.contiguous(), sin, "interleaved")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_float64_tables_are_rounded_once_too(path, layout):
+    x = torch.randn(1, 4, 60, 64).bfloat16()
+    cos, sin = (t.double() for t in tables(range(60), 64))
+    expected = apply_rope(x.double(), cos, sin, layout).bfloat16()
+    assert torch.equal(apply_rope(x, cos, sin, layout), expected)
+
+
 @pytest.mark.parametrize(
     ("x", "cos", "sin", "message"),
     [
@@ -552,6 +607,49 @@ def test_function_transforms(path, layout):
     torch.testing.assert_close(torch.func.jvp(turn, (x,), (x,))[1], turn(x))
     forward_over_reverse = torch.func.jvp(torch.func.grad(loss), (x,), (x,))
     torch.testing.assert_close(forward_over_reverse[1], 2 * x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_mapped_over_tables(path, layout, dtype):
+    x = torch.randn(2, 3, 5, 8).to(dtype)
+    rotary = RotaryEmbedding(8, layout=layout)
+    cos, sin = rotary.cos_sin(torch.arange(20).view(4, 5))
+
+    def turn(c, s):
+        return apply_rope(x, c, s, layout)
+
+    one_by_one = torch.stack([turn(c, s) for c, s in zip(cos, sin, strict=True)])
+    mapped = torch.func.vmap(turn)(cos, sin)
+    torch.testing.assert_close(mapped, one_by_one, rtol=0, atol=ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_for_many_upstreams_at_once(path, layout, dtype):
+    x = torch.randn(2, 3, 5, 8).to(dtype).requires_grad_()
+    cos, sin = RotaryEmbedding(8, layout=layout).cos_sin(torch.arange(5))
+    out = apply_rope(x, cos, sin, layout)
+    upstream = torch.randn(4, *x.shape).to(dtype)
+
+    def gradient(grad, **kwargs):
+        return torch.autograd.grad(out, x, grad, retain_graph=True, **kwargs)[0]
+
+    together = gradient(upstream, is_grads_batched=True)
+    one_by_one = torch.stack([gradient(grad) for grad in upstream])
+    torch.testing.assert_close(together, one_by_one, rtol=0, atol=ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_forward_mode(path, layout, needs_grad):
+    x = torch.randn(2, 3, 5, 8, requires_grad=needs_grad)
+    tangent = torch.randn_like(x)
+    cos, sin = RotaryEmbedding(8, layout=layout).cos_sin(torch.arange(5))
+    with forward_ad.dual_level():
+        out = apply_rope(forward_ad.make_dual(x, tangent), cos, sin, layout)
+        found = forward_ad.unpack_dual(out).tangent
+    torch.testing.assert_close(found, apply_rope(tangent, cos, sin, layout))
 
 
 # The module.
@@ -838,3 +936,26 @@ def test_compiled_gradients(layout):
         rotate(x, cos, sin, layout).pow(3).sum().backward()
         grads.append(x.grad)
     torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tensors_without_memory(path, layout, dtype):
+    """Shapes and dtypes can be worked out where there is nothing to read."""
+    with FakeTensorMode():
+        rotary = RotaryEmbedding(8, layout=layout)
+        q, k = (torch.randn(2, heads, 5, 8).to(dtype) for heads in (4, 2))
+        rotated = rotary(q, k, torch.arange(5))
+    for one, other in zip(rotated, (q, k), strict=True):
+        assert (one.shape, one.dtype) == (other.shape, dtype)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("strict", [False, True])
+def test_exports(path, layout, strict):
+    rotary = RotaryEmbedding(8, layout=layout)
+    q, k = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 5, 8)
+    arguments = (q, k, torch.arange(5))
+    exported = torch.export.export(rotary, arguments, strict=strict).module()
+    for one, other in zip(exported(*arguments), rotary(*arguments), strict=True):
+        torch.testing.assert_close(one, other)
