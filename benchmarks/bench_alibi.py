@@ -6,7 +6,6 @@ is the peak above the inputs. Peers get their masks and biases ready-made, off t
 clock; their memory counts them.
 """
 
-import ctypes
 from collections.abc import Callable
 
 import torch
@@ -19,6 +18,7 @@ from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_t
 
 from benchmarks.common import (
     interleave,
+    keep_freed_memory,
     machine,
     medians,
     peak_extra_bytes,
@@ -30,8 +30,6 @@ from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
 HEADS, WIDTH = 8, 64
 SLOPES = alibi_slopes(HEADS)
 ROUNDS = {1024: 15, 2048: 9, 4096: 5, 8192: 3}  # timed calls at each length
-LIBC = ctypes.CDLL(None)
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # of glibc's malloc.h
 Way = Callable[[], Tensor]
 
 
@@ -165,19 +163,6 @@ def seconds(tokens: int, backward: bool) -> dict[str, float]:
     return medians(interleave(bound, rounds=ROUNDS[tokens]))
 
 
-def keep_freed_pages(kept: bool) -> None:
-    """Have glibc reuse what is freed, as a GPU's allocator does, or hand it back.
-
-    For times: otherwise each large tensor is made of fresh pages, and what is measured
-    of the peers is mostly the kernel. For peaks: what is kept would blur them, so they
-    are taken first.
-    """
-    if hasattr(LIBC, "mallopt"):
-        LIBC.mallopt(M_MMAP_MAX, 0 if kept else 65_536)
-        LIBC.mallopt(M_MMAP_THRESHOLD, 131_072)
-        LIBC.mallopt(M_TRIM_THRESHOLD, -1 if kept else 131_072)  # -1: never
-
-
 def check(ways: dict[str, Way]) -> None:
     """All ways must agree, as far as fp32 lets the absolute forms (BLOOM's 2e-3)."""
     outputs = {name: way() for name, way in ways.items() if name != "no bias"}
@@ -188,9 +173,9 @@ def check(ways: dict[str, Way]) -> None:
 def main() -> None:
     print(f"{HEADS} heads, width {WIDTH}, fp32", flush=True)
     passes = [(tokens, backward) for backward in (False, True) for tokens in ROUNDS]
-    keep_freed_pages(False)
+    keep_freed_memory(False)
     memory = {run: peaks(*run) for run in passes}
-    keep_freed_pages(True)
+    keep_freed_memory(True)
     rows = []
     for tokens, backward in passes:
         found = seconds(tokens, backward)

@@ -4,8 +4,8 @@ Shapes are those of Llama-3-8B: 32 heads of q, 8 of k, width 128. Every function
 the tensors as a model's projections leave them in memory, `[B, T, H, D]`; those that
 want `[B, H, T, D]` get the transposed view, as in their own models. Tables are ready
 before the clock starts. With backward, the copy is two copies: of the tensors, and of
-their gradients. All ways run in turn in each round.
-Freed memory is kept for the next call, so that none pays for new pages.
+their gradients. All ways run in turn in each round, and freed memory is kept for the
+next call, so that none pays for new pages.
 """
 
 import argparse
@@ -188,7 +188,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=25)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    kept = keep_freed_memory()
+    kept = keep_freed_memory(True)
     longest = max(arguments.lengths)  # shorter ones get as much time, in more rounds
     rows = [
         one_row(length, dtype, backward, arguments.rounds * longest // length)

@@ -19,7 +19,7 @@ import torch
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 PR_SET_THP_DISABLE = 41  # of Linux's prctl.h
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # of glibc's malloc.h
 SETTINGS = ("THP_MEM_ALLOC_ENABLE", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY")
 
 
@@ -134,19 +134,28 @@ def _resident(field: str) -> int:
     return int(line.split()[1]) * 1024  # the kernel counts in KiB
 
 
-def keep_freed_memory() -> bool:
-    """Have malloc keep what is freed for the next call, as a GPU's allocator does.
+def keep_freed_memory(keep: bool) -> bool:
+    """Have malloc keep what is freed, as a GPU's allocator does, or hand it back.
 
-    Without it each large result lies on new pages from the system, which cost more than
-    many an operation and fall to some calls only. There is no way back in a process.
+    For times, keep it: otherwise each large result lies on new pages from the system,
+    which cost more than many an operation and fall to some calls only. For peaks, hand
+    it back, and take them first: what is kept would blur them.
+
+    Args:
+        keep: whether the next calls get the memory that earlier ones have freed.
 
     Returns:
-        Whether it is so from now on; only glibc can be told.
+        Whether malloc has agreed; only glibc can be told.
     """
-    if sys.platform != "linux":
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda option, value: 0)
-    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, -1))
+    mallopt = None
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    options = {
+        M_MMAP_MAX: 0 if keep else 65_536,
+        M_MMAP_THRESHOLD: 131_072,
+        M_TRIM_THRESHOLD: -1 if keep else 131_072,  # -1: never
+    }
+    return mallopt is not None and all(mallopt(*pair) for pair in options.items())
 
 
 def machine(*packages: str) -> dict[str, object]:

@@ -163,9 +163,9 @@ class Rotation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        *cos, last = ctx.saved_tensors
+        *cos, last = tables = ctx.saved_tensors
         back = last.conj() if last.is_complex() else -last
-        return _rotate_long(grad, *cos, back), *[None for _ in (*cos, last)]
+        return _rotate_long(grad, *cos, back), *[None for _ in tables]
 
     @staticmethod
     def jvp(ctx, tangent: Tensor, *_):

@@ -93,11 +93,11 @@ def test_freed_memory_stays_when_it_is_to_be_kept(keep):
     lines = [
         "import torch",
         "from benchmarks import common",
-        "assert common.keep_freed_memory()" if keep else "",
+        f"assert common.keep_freed_memory({keep})",
         "before = common._resident('VmRSS')",
         "torch.ones(25_000_000)",
         "print(common._resident('VmRSS') - before)",
     ]
-    command = [sys.executable, "-c", "\n".join(lines)]  # it cannot be undone in ours
+    command = [sys.executable, "-c", "\n".join(lines)]  # it would outlast this test
     left = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert int(left) == pytest.approx(100e6 if keep else 0, abs=15e6)

@@ -8,10 +8,10 @@ import pickle
 import pytest
 import torch
 import torch._dynamo.testing
-import torch.autograd.forward_ad as forward_ad
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig
 from transformers.models.gptj import modeling_gptj
