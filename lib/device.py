@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 DEVICE_VARIABLE = "BOOK_DEVICE"
+WITHOUT_FLOAT64 = {"mps"}
 
 
 def available_devices() -> list[str]:
@@ -85,3 +86,9 @@ def seed_everything(seed: int) -> torch.Generator:
     np.random.seed(seed)  # noqa: NPY002  (libraries draw from the global generator)
     torch.manual_seed(seed)
     return torch.Generator().manual_seed(seed)
+
+
+def exact_device(device: torch.device | str | None) -> torch.device:
+    """Choose where to compute in float64: on `device`, or on the CPU if it cannot."""
+    device = torch.get_default_device() if device is None else torch.device(device)
+    return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device

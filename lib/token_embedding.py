@@ -4,55 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-INTEGER_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def check_ids(ids: Tensor, size: int, what: str = "id") -> Tensor:
-    """Check that ids are integers in `[0, size)` before a device looks them up.
-
-    A table lookup with a wrong id raises far from its cause on a GPU, so the range is
-    read here. Meta tensors hold no numbers, and a compiled graph may not branch on
-    them: there the range goes unchecked, the dtype does not.
-
-    Args:
-        ids: integer tensor of any shape.
-        size: how many ids there are.
-        what: what the error calls an id.
-
-    Returns:
-        The ids as int64, of the same shape.
-
-    Raises:
-        TypeError: ids are not a tensor of integers.
-        IndexError: an id is negative, or `size` or more.
-
-    Example:
-        >>> check_ids(torch.tensor([0, 4]), 5)
-        tensor([0, 4])
-        >>> check_ids(torch.tensor([0, 5]), 5)
-        Traceback (most recent call last):
-        IndexError: id 5 is outside the table: 5 rows, ids 0 to 4
-    """
-    if not isinstance(ids, Tensor):
-        raise TypeError(f"{what}s must be an integer tensor, got {type(ids).__name__}")
-    if ids.dtype not in INTEGER_DTYPES:
-        raise TypeError(f"{what}s must be integers, got a tensor of {ids.dtype}")
-    if ids.numel() and not ids.is_meta and not torch.compiler.is_compiling():
-        low, high = (int(bound) for bound in ids.aminmax())
-        if low < 0 or high >= size:
-            raise IndexError(
-                f"{what} {low if low < 0 else high} is outside the table: "
-                f"{size} rows, {what}s 0 to {size - 1}"
-            )
-    return ids.long()
-
-
-def check_size(name: str, value: int) -> None:
-    """Raise unless `value`, called `name`, is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+from lib.checks import check_ids, check_size
 
 
 def table_bytes(vocab: int, dim: int, dtype: torch.dtype) -> int:

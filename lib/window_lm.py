@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lib.checks import check_size
 from lib.tied_head import TiedLMHead, untie
-from lib.token_embedding import TokenEmbedding, check_size
+from lib.token_embedding import TokenEmbedding
 
 
 class WindowLM(nn.Module):

@@ -12,7 +12,7 @@ CONTROLS = [
     """\
 import matplotlib.pyplot as plt
 
-from lib.frames import figure_frame, table_frame
+from lib.interactive import figure_frame, table_frame
 from lib.interactive import choice, frame_slider, live, live_slider""",
     """\
 def climb(height):

@@ -18,8 +18,7 @@ from transformers.models.bloom.modeling_bloom import (
 )
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
 
-from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
-from lib.alibi_coordinates import with_coordinates
+from lib.alibi import alibi_attention, alibi_bias, alibi_slopes, with_coordinates
 from lib.attention import causal_attention
 
 HALVES = [torch.float16, torch.bfloat16]
@@ -384,7 +383,7 @@ def test_no_kernel_gets_an_empty_row(monkeypatch):
         seen.append(attn_mask.any(dim=-1).all().item())
         return scaled_dot_product_attention(*args, attn_mask=attn_mask, **options)
 
-    monkeypatch.setattr("lib.alibi.scaled_dot_product_attention", spy)
+    monkeypatch.setattr("lib.alibi.attention.scaled_dot_product_attention", spy)
     now, held = torch.tensor([0, 1, 2, 3, 9]), torch.tensor([3, 2, 5, 4, 4])
     mask = torch.tensor([[1, 0, 1, 1, 1], [0] * 5])
     out = alibi_attention(*draw(), alibi_slopes(4), now, held, mask)

@@ -9,6 +9,8 @@ from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestCentroid
 
 from lib.contextual import (
+    SENSE_AFTER,
+    SENTENCES,
     Reading,
     held_out_accuracy,
     neighbours,
@@ -18,7 +20,6 @@ from lib.contextual import (
     same_and_other,
 )
 from lib.smollm import load_smollm2
-from lib.word_senses import SENSE_AFTER, SENTENCES
 
 TEXTS = ["He slept by the river bank.", "Every bank failed; the last bank, too."]
 

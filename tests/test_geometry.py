@@ -243,7 +243,7 @@ def test_ranks_in_many_parts_are_the_same(monkeypatch):
     vectors = random_vectors(rows=30)
     rows = torch.arange(28).view(7, 4)
     whole = analogy_ranks(vectors, rows)
-    monkeypatch.setattr("lib.geometry.CELLS_AT_ONCE", 60)
+    monkeypatch.setattr("lib.geometry.analogies.CELLS_AT_ONCE", 60)
     assert torch.equal(analogy_ranks(vectors, rows), whole)
 
 

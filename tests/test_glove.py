@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import glove as module
 from lib.geometry import analogy
 from lib.glove import (
     GloVe,
@@ -19,6 +18,7 @@ from lib.glove import (
     load_glove_6b,
     train_glove,
 )
+from lib.glove import training as module
 
 
 def slow_loss(w, w_ctx, b, b_ctx, counts, x_max=100.0, alpha=0.75):

@@ -17,7 +17,8 @@ from transformers import LlamaConfig
 from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 
-from lib import rope_frequencies, rope_rotation
+from lib import device as devices
+from lib.device import exact_device
 from lib.rope import (
     RotaryEmbedding,
     apply_rope,
@@ -27,6 +28,7 @@ from lib.rope import (
     rope_cos_sin,
     rope_inv_freq,
 )
+from lib.rope import rotation as rope_rotation
 from lib.rope_scaling import dynamic_ntk_inv_freq, scaled_inv_freq
 
 LAYOUTS = ["half", "interleaved"]
@@ -234,7 +236,7 @@ class NoFloat64On(TorchDispatchMode):
 def test_cos_and_sin_up_to_a_million(monkeypatch, device, fallback, base):
     """Within 1e-6 of the true value; also as on a device without float64."""
     if fallback:
-        monkeypatch.setattr(rope_frequencies, "WITHOUT_FLOAT64", {"mps", device.type})
+        monkeypatch.setattr(devices, "WITHOUT_FLOAT64", {"mps", device.type})
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randint(-MILLION, MILLION, (60,), generator=generator).tolist()
     positions = [0, 1, -1, 8191, 131_071, MILLION - 1, MILLION, -MILLION, *drawn]
@@ -253,7 +255,7 @@ def test_cos_and_sin_up_to_a_million(monkeypatch, device, fallback, base):
 @pytest.mark.parametrize("kind", [None, "dynamic", "longrope"])
 def test_float64_never_reaches_a_device_without_it(monkeypatch, kind):
     """A pretended device: angles are formed on the CPU, tables arrive in fp32."""
-    monkeypatch.setattr(rope_frequencies, "WITHOUT_FLOAT64", {"lazy"})
+    monkeypatch.setattr(devices, "WITHOUT_FLOAT64", {"lazy"})
     with FakeTensorMode(), NoFloat64On("lazy"):
         rotary = embedding(kind or "default").to("lazy")
         assert rotary.inv_freq.device.type == "cpu"
@@ -267,8 +269,8 @@ def test_float64_never_reaches_a_device_without_it(monkeypatch, kind):
 
 
 def test_mps_is_known_to_lack_float64():
-    assert rope_frequencies.exact_device("mps") == torch.device("cpu")
-    assert rope_frequencies.exact_device("cuda:1") == torch.device("cuda:1")
+    assert exact_device("mps") == torch.device("cpu")
+    assert exact_device("cuda:1") == torch.device("cuda:1")
 
 
 def test_the_pretended_device_would_notice():

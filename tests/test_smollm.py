@@ -14,10 +14,9 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from lib import smollm
-from lib.generate import generate
 from lib.smollm import find_file, in_half_layout, load_smollm2, open_checked
 from lib.tied_head import count_parameters, is_tied
-from lib.transformer import PRESETS
+from lib.transformer import PRESETS, generate
 
 AWKWARD = [
     "",

@@ -22,13 +22,13 @@ from transformers import (
 )
 
 from lib import tied_head as module
-from lib.tied_cross_entropy import tied_cross_entropy
 from lib.tied_head import (
     TiedLMHead,
     count_parameters,
     is_tied,
     resize_token_embeddings,
     tie_weights,
+    tied_cross_entropy,
     untie,
 )
 from lib.token_embedding import TokenEmbedding

@@ -11,7 +11,8 @@ from torch import nn
 from transformers import GemmaConfig
 from transformers.models.gemma.modeling_gemma import GemmaModel
 
-from lib.token_embedding import INTEGER_DTYPES, TokenEmbedding, check_ids, table_bytes
+from lib.checks import INTEGER_DTYPES, check_ids
+from lib.token_embedding import TokenEmbedding, table_bytes
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 

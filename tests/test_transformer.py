@@ -1,4 +1,4 @@
-"""`lib.transformer` and `lib.generate` against transformers' Llama and a slow loop."""
+"""`lib.transformer` against transformers' Llama and a slow loop."""
 
 import copy
 import itertools
@@ -12,11 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from lib.generate import choose_tokens, generate
 from lib.kv_cache import KVCache
 from lib.tied_head import count_parameters, is_tied
-from lib.transformer import PRESETS, Transformer, TransformerConfig
-from lib.transformer_config import POSITIONS
+from lib.transformer import (
+    PRESETS,
+    Transformer,
+    TransformerConfig,
+    choose_tokens,
+    generate,
+)
+from lib.transformer.config import POSITIONS
 
 SMALL = TransformerConfig(
     vocab_size=37,

@@ -17,7 +17,7 @@ from lib.word2vec import (
     sgns_loss,
     skipgram_pairs,
 )
-from lib.word2vec_noise import draw_others
+from lib.word2vec.noise import draw_others
 
 sentences = st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=6)
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lib import word2vec_blocks
 from lib.corpus import Vocab
 from lib.word2vec import (
     Settings,
@@ -22,14 +21,9 @@ from lib.word2vec import (
     train_blocks,
     train_gensim,
 )
-from lib.word2vec_blocks import (
-    add_rows,
-    band_masks,
-    block_step,
-    cut_blocks,
-    group_size,
-)
-from lib.word2vec_pairs import flatten
+from lib.word2vec import blocks as word2vec_blocks
+from lib.word2vec.blocks import add_rows, band_masks, block_step, cut_blocks, group_size
+from lib.word2vec.pairs import flatten
 
 TOPICS, WORDS = 40, 5
 SMALL = Settings(dim=16, window=3, epochs=4, sample=0, seed=3)

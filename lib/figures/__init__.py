@@ -1,0 +1,26 @@
+"""The book's figures: one style, and pairs of features as pictures."""
+
+from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures.style import (
+    COLORS,
+    DIVERGING,
+    GREY,
+    SEQUENTIAL,
+    draw_matrix,
+    label_ends,
+    use_book_style,
+)
+
+__all__ = [
+    "COLORS",
+    "DIVERGING",
+    "GREY",
+    "SEQUENTIAL",
+    "draw_clocks",
+    "draw_dial",
+    "draw_dials",
+    "draw_layouts",
+    "draw_matrix",
+    "label_ends",
+    "use_book_style",
+]

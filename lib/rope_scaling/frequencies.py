@@ -1,0 +1,58 @@
+"""The plain spectrum of RoPE, which every scaling bends.
+
+Pair i of d rotated features turns by inv_freq[i] radians a token, so its wavelength is
+2π / inv_freq[i] tokens.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from lib.checks import even_width, number
+from lib.device import exact_device
+
+
+def rope_inv_freq(rotary_dim: int, base: float = 1e4, device=None) -> Tensor:
+    """Compute the plain frequencies base^(−2i/d), in radians a token.
+
+    Args:
+        rotary_dim: how many features of a head are rotated, an even number d.
+        base: the number whose powers are the frequencies, above 1.
+        device: where the result lives (the default device if None); the CPU in place of
+            a device without float64.
+
+    Returns:
+        float64 `[d/2]`, from 1 (57.3° a token) down to almost 1 / base.
+
+    Raises:
+        ValueError: an odd or non-positive width, or a base of 1 or less.
+        TypeError: the width is not an int, or the base not a number.
+
+    Source: Su et al. 2021, RoFormer, section 3.2.2.
+
+    Example:
+        >>> rope_inv_freq(4, base=100.0).tolist()
+        [1.0, 0.1]
+    """
+    width = even_width("rotary_dim", rotary_dim)
+    base = number("base", base, above=1)
+    twice_i = torch.arange(
+        0, width, 2, dtype=torch.float64, device=exact_device(device)
+    )
+    return base ** -(twice_i / width)
+
+
+def wavelengths(inv_freq: Tensor) -> Tensor:
+    """Compute each pair's tokens for one full turn; infinite if it stands still.
+
+    Example:
+        >>> wavelengths(torch.tensor([1.0, 0.0])).tolist()
+        [6.2831854820251465, inf]
+    """
+    return 2 * math.pi / inv_freq
+
+
+def blend(inv_freq: Tensor, factor: float, kept: Tensor) -> Tensor:
+    """Keep each frequency by its share `kept`, and divide the rest by the factor."""
+    return inv_freq * kept + inv_freq / factor * (1 - kept)

@@ -1,0 +1,131 @@
+"""The loss over a whole vocabulary without ever holding all of its logits."""
+
+import torch
+from torch import Tensor
+
+from lib.checks import INTEGER_DTYPES, check_ids, check_size
+from lib.tied_head.chunks import Formed, Recomputed, wide_dtype
+
+CHUNK_SIZES = {"vocabulary": 2_048, "tokens": 256}
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@torch.compiler.disable
+def tied_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    ignore_index: int = -100,
+    *,
+    bias: Tensor | None = None,
+    reduction: str = "mean",
+    z_loss: float = 0.0,
+    softcap: float | None = None,
+    chunk_by: str = "vocabulary",
+    chunk_size: int | None = None,
+) -> Tensor:
+    """Compute the cross-entropy of `hidden @ weight.T + bias`, a chunk at a time.
+
+    The N × V logits never exist at once, in either pass. By vocabulary, a running
+    maximum and sum replace them, and the backward pass computes each chunk again: the
+    least memory, N × chunk_size, for a fourth matrix product. By tokens, each chunk's
+    gradients are formed in the forward pass, which spares that product and holds
+    chunk_size × V; reduction "none" computes again there too, because the weights of
+    the tokens are not yet known. Losses and sums over chunks are float32, float64 for
+    float64 inputs. Under autocast the inputs are cast as a linear layer's would be; in
+    a compiled model it runs as it is, for its loop would be unrolled.
+
+    Args:
+        hidden: `[..., d]`, floating point.
+        weight: the table `[V, d]`, of the same dtype.
+        targets: integer ids `[...]`, one for each hidden state.
+        ignore_index: the target whose tokens do not count; it may be any integer.
+        bias: one number a row, `[V]`.
+        reduction: "mean" over the tokens that count, "sum", or "none".
+        z_loss: weight of (log Z)², added to each token's loss; Z is the sum of exps.
+        softcap: c in c · tanh(logits / c); None leaves the logits as they are.
+        chunk_by: "vocabulary" or "tokens".
+        chunk_size: rows or tokens at once; None takes 2,048 rows or 256 tokens.
+
+    Returns:
+        A number, or with "none" the losses `[...]`, zero at ignored tokens. If no token
+        counts, the mean is zero, and so is its gradient.
+
+    Raises:
+        TypeError: hidden states that are not floating point, a table or bias of another
+            dtype, targets that are not integers.
+        ValueError: widths or shapes that do not match, an unknown reduction or
+            chunk_by, a chunk size below 1, a softcap not above 0, a negative z_loss.
+        IndexError: a target outside the table that is not `ignore_index`.
+        RuntimeError: a backward pass with `create_graph=True`.
+
+    Source:
+        The running sum: Milakov & Gimelshein 2018, algorithm 3. By vocabulary: the idea
+        of Wijmans et al. 2024 (Cut Cross-Entropy). By tokens: Hsu et al. 2024 (Liger),
+        section 3.2. z-loss: Chowdhery et al. 2022, section 5. Soft cap: Gemma 2.
+
+    Example:
+        >>> hidden, table = torch.ones(2, 3), torch.zeros(5, 3)
+        >>> tied_cross_entropy(hidden, table, torch.tensor([4, -100]))
+        tensor(1.6094)
+    """
+    _check_tensors(hidden, weight, bias, targets)
+    _check_options(reduction, z_loss, softcap, chunk_by)
+    size = CHUNK_SIZES[chunk_by] if chunk_size is None else chunk_size
+    check_size("chunk_size", size)
+    counted = targets.reshape(-1) != ignore_index  # [N]
+    ids = check_ids(targets.reshape(-1).where(counted, 0), len(weight), "target")
+    tensors = (hidden.reshape(-1, hidden.shape[-1]), weight, bias)
+    if torch.is_autocast_enabled(hidden.device.type):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+        tensors = tuple(x if x is None else x.to(dtype) for x in tensors)
+    share = counted.to(wide_dtype(tensors[0]))
+    if reduction == "mean":
+        share = share / share.sum().clamp(min=1)
+    with torch.autocast(hidden.device.type, enabled=False):
+        if chunk_by == "tokens" and reduction != "none":
+            form = torch.is_grad_enabled()
+            return Formed.apply(*tensors, ids, share, form, size, z_loss, softcap)
+        by_rows = chunk_by == "vocabulary"
+        sizes = (len(ids) or 1, size) if by_rows else (size, len(weight))
+        losses = Recomputed.apply(*tensors, ids, *sizes, z_loss, softcap)  # [N]
+        losses = losses.where(counted, 0) * share
+    return losses.view(targets.shape) if reduction == "none" else losses.sum()
+
+
+def _check_tensors(hidden, weight, bias, targets) -> None:
+    if not hidden.is_floating_point():
+        raise TypeError(f"hidden states must be floating point, got {hidden.dtype}")
+    if weight.dim() != 2 or hidden.dim() == 0 or hidden.shape[-1] != weight.shape[-1]:
+        raise ValueError(
+            f"hidden states {tuple(hidden.shape)} do not fit a table "
+            f"{tuple(weight.shape)}: both end in the width d"
+        )
+    if targets.dtype not in INTEGER_DTYPES:
+        raise TypeError(f"targets must be integers, got a tensor of {targets.dtype}")
+    if targets.shape != hidden.shape[:-1]:
+        raise ValueError(
+            f"needs one target for each hidden state: targets {tuple(targets.shape)}, "
+            f"hidden states {tuple(hidden.shape)}"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(
+            f"bias {tuple(bias.shape)} does not fit a table of {len(weight)} rows"
+        )
+    autocast = torch.is_autocast_enabled(hidden.device.type)
+    for name, x in {"table": weight, "bias": bias}.items():
+        if x is not None and x.dtype != hidden.dtype and not autocast:
+            raise TypeError(f"hidden states are {hidden.dtype}, the {name} {x.dtype}")
+
+
+def _check_options(reduction, z_loss, softcap, chunk_by) -> None:
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
+    if chunk_by not in CHUNK_SIZES:
+        raise ValueError(
+            f"chunk_by must be one of {tuple(CHUNK_SIZES)}, got {chunk_by!r}"
+        )
+    if softcap is not None and not softcap > 0:
+        raise ValueError(f"softcap must be above 0, got {softcap}")
+    if not z_loss >= 0:
+        raise ValueError(f"z_loss must not be negative, got {z_loss}")

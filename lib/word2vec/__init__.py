@@ -1,0 +1,29 @@
+"""Word vectors from neighbours: three trainers and one loss to compare them by.
+
+`train_autograd` is word2vec as the formulas read, `train_blocks` the same thing fast,
+and `train_gensim` the library that most people use.
+"""
+
+from lib.word2vec.models import CBOW, SkipGram, sgns_loss
+from lib.word2vec.noise import keep_probability, noise_distribution, sample_negatives
+from lib.word2vec.pairs import cbow_examples, skipgram_pairs
+from lib.word2vec.trainers import train_autograd, train_blocks, train_gensim
+from lib.word2vec.training import Settings, TrainingRun, evaluation_examples, mean_loss
+
+__all__ = [
+    "CBOW",
+    "Settings",
+    "SkipGram",
+    "TrainingRun",
+    "cbow_examples",
+    "evaluation_examples",
+    "keep_probability",
+    "mean_loss",
+    "noise_distribution",
+    "sample_negatives",
+    "sgns_loss",
+    "skipgram_pairs",
+    "train_autograd",
+    "train_blocks",
+    "train_gensim",
+]
