@@ -652,7 +652,7 @@ def test_an_encoding_keeps_its_layout_unless_told():
     assert model.with_options(norm_eps=1e-6).position.layout == "interleaved"
     assert model.with_options(rope_layout="half").position.layout == "half"
     assert model.position.layout == "interleaved"
-    with pytest.raises(ValueError, match="position must be one of .*, got 5"):
+    with pytest.raises(ValueError, match=r"position must be one of .*, got 5"):
         model.with_options(position=5)
 
 
