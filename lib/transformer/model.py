@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
-from lib.attention import INTEGERS, causal_attention
+from lib.attention import causal_attention
+from lib.checks import INTEGER_DTYPES
 from lib.kv_cache import KVCache
 from lib.learned import LearnedPositionalEmbedding, positions_from_mask
 from lib.rope import RotaryEmbedding, apply_rope
@@ -324,7 +325,7 @@ def _places(
     if positions is None:
         return torch.arange(every, device=ids.device)[None]
     kind = getattr(positions, "dtype", type(positions).__name__)
-    if kind not in INTEGERS:
+    if kind not in INTEGER_DTYPES:
         raise TypeError(f"positions must be an integer tensor, got {kind}")
     rows = positions[None] if positions.dim() == 1 else positions
     fits = rows.dim() == 2 and rows.shape[0] in (1, batch)
