@@ -4,6 +4,7 @@ from torch import nn
 
 from lib.checks import check_size
 from lib.tied_head.head import is_tied, refuse_parametrized
+from lib.token_embedding import TokenEmbedding
 
 
 def resize_token_embeddings(
@@ -50,7 +51,8 @@ def resize_token_embeddings(
         raise IndexError(f"padding_idx {padding_idx} is outside a table of {n} rows")
     std, tied = getattr(embedding, "std", 0.02), is_tied(embedding, head)
     embedding.weight = _resized(embedding.weight, n, std)
-    embedding.num_embeddings = n
+    if not isinstance(embedding, TokenEmbedding):  # which reads it off its table
+        embedding.num_embeddings = n
     if not tied:
         head.weight = _resized(head.weight, n, std)
     elif head.weight is not embedding.weight:  # an nn.Linear does not follow by itself
