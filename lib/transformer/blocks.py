@@ -60,8 +60,7 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))  # [B, T, d_model]
 
     def _split(self, x: Tensor) -> Tensor:
-        heads = x.shape[-1] // self.head_dim
-        return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
 
 class SwiGLU(nn.Module):
