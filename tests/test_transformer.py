@@ -5,7 +5,9 @@ import functools
 import itertools
 import math
 import pickle
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -563,6 +565,19 @@ def test_a_made_up_encoding_trains_at_each_seam():
     assert loss_after(90, "none") > 1.2
     for position in MADE_UP:
         assert loss_after(90, position) < 0.3, position
+
+
+@torch.no_grad()
+def test_the_encoding_on_the_reference_page_is_a_whole_one():
+    page = Path(__file__).parents[1] / "appendices" / "e_api_models.md"
+    (code,) = re.findall("```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    names = {"Position": Position, "Transformer": Transformer, "PRESETS": PRESETS}
+    exec(code, names | {"torch": torch, "nn": torch.nn}, names)
+    model, ids, cache = names["model"].eval(), draw(), KVCache(2)
+    parts = [model(ids[:, :5], cache=cache), model(ids[:, 5:], cache=cache)]
+    torch.testing.assert_close(torch.cat(parts, 1), model(ids), rtol=2e-5, atol=2e-5)
+    bare = model.with_options(position="none")
+    assert (bare(ids) - model(ids)).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("position", MADE_UP)
