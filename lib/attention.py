@@ -6,12 +6,13 @@ added, and a query that may see nothing gets zeros instead of NaN.
 """
 
 import math
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+from lib.checks import check_heads, check_mask, check_positions, check_size
 
 
 def attention(
@@ -51,12 +52,10 @@ def attention(
         >>> attention(q, k, v).flatten().tolist()
         [0.5, 0.5]
     """
-    _check_heads(q, k, v)
+    check_heads(q, k, v)
     shape = q.shape[0], q.shape[1], q.shape[2], k.shape[2]
     if visible is not None:
-        if visible.dtype != torch.bool:
-            raise TypeError(f"visible must be bool, got {visible.dtype}")
-        _check_grid("visible", visible, shape, heads=(1, q.shape[1]))
+        _check_visible(visible, shape)
     if bias is not None:
         _check_grid("bias", bias, shape, heads=(q.shape[1],))
         finite = bias.detach() > -math.inf
@@ -73,7 +72,7 @@ def attention(
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float | None, **options) -> Tensor:
-    grouped = q.shape[1] != k.shape[1]
+    grouped = bool(q.shape[1] != k.shape[1])  # a tensor while torch.jit traces
     return scaled_dot_product_attention(
         q, k, v, scale=scale, enable_gqa=grouped, **options
     )
@@ -83,8 +82,9 @@ def _attend_in_fp32(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float | None
 ) -> Tensor:
     """Add the bias at its own precision, which autocast would take away."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    with torch.autocast(q.device.type, enabled=False):
+    wide, kind = torch.promote_types(q.dtype, torch.float32), q.device.type
+    known = torch.amp.is_autocast_available(kind)  # not for the meta device
+    with torch.autocast(kind, enabled=False) if known else nullcontext():
         out = _attend(
             q.to(wide), k.to(wide), v.to(wide), scale, attn_mask=bias.to(wide)
         )
@@ -110,7 +110,8 @@ def visible_keys(
         [[[[True, True, False]]]]
     """
     seen = k_positions[..., None, :] <= q_positions[..., :, None]  # [.., Tq, Tk]
-    seen = seen.reshape(-1, 1, *seen.shape[-2:])  # [1 or B, 1, Tq, Tk]
+    seen = seen.unsqueeze(-3)  # [.., 1, Tq, Tk]
+    seen = seen if seen.dim() == 4 else seen[None]  # [1 or B, 1, Tq, Tk]
     if mask is None:
         return seen
     return seen & _grid(mask)
@@ -151,21 +152,20 @@ def causal_attention(
         >>> causal_attention(q, k, v).flatten().tolist()
         [0.0, 0.5]
     """
-    _check_heads(q, k, v)
+    check_heads(q, k, v)
     batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
     if q_positions is None and queries > keys:
         raise ValueError(f"{queries} queries need positions: there are {keys} keys")
-    _check_mask(mask, (batch, queries, keys))
-    in_order = q_positions is None and k_positions is None
-    if in_order and mask is None and bias is None:
+    mask = _check_mask(mask, batch, queries, keys)
+    if all(given is None for given in (q_positions, k_positions, mask, bias)):
         if queries == 1:
             return _attend(q, k, v, scale)  # the last token sees all
         if queries == keys:
             return _attend(q, k, v, scale, is_causal=True)
     places = torch.arange(keys, device=k.device) if k_positions is None else k_positions
-    k_places = _check_positions("k_positions", places, batch, keys)
+    k_places = check_positions("k_positions", places, batch, keys)
     own = k_places[:, keys - queries :] if q_positions is None else q_positions
-    q_places = _check_positions("q_positions", own, batch, queries)
+    q_places = check_positions("q_positions", own, batch, queries)
     return attention(q, k, v, visible_keys(q_places, k_places, mask), bias, scale)
 
 
@@ -197,12 +197,11 @@ class MultiHeadAttention(nn.Module):
         causal: bool = True,
     ):
         super().__init__()
-        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        if min(d_model, num_heads, num_kv_heads) < 1:
-            raise ValueError(
-                f"d_model {d_model}, num_heads {num_heads} and num_kv_heads "
-                f"{num_kv_heads} must be at least 1"
-            )
+        d_model = check_size("d_model", d_model)
+        num_heads = check_size("num_heads", num_heads)
+        if num_kv_heads is None:
+            num_kv_heads = num_heads
+        num_kv_heads = check_size("num_kv_heads", num_kv_heads)
         if d_model % num_heads:
             raise ValueError(f"d_model {d_model} is not divisible by {num_heads} heads")
         if num_heads % num_kv_heads:
@@ -228,7 +227,7 @@ class MultiHeadAttention(nn.Module):
             mixed = causal_attention(*heads, mask)
         else:
             tokens = x.shape[1]
-            _check_mask(mask, (len(x), tokens, tokens))
+            mask = _check_mask(mask, len(x), tokens, tokens)
             mixed = attention(*heads, None if mask is None else _grid(mask))
         return self.out(mixed.transpose(1, 2).flatten(2))  # [B, T, d_model]
 
@@ -236,25 +235,18 @@ class MultiHeadAttention(nn.Module):
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # [B, H, T, D]
 
 
-def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
-    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
-    if not q.dim() == k.dim() == v.dim() == 4:
-        raise ValueError(f"q, k and v must be [B, H, T, D], got {shapes}")
-    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
-        raise ValueError(f"q, k and v do not belong together: {shapes}")
-    if q.shape[3] != k.shape[3]:
-        raise ValueError(f"q and k must have the same width D: {shapes}")
-    if q.shape[1] % k.shape[1]:
-        raise ValueError(
-            f"{q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly"
-        )
+def _check_visible(visible: Tensor, shape: tuple) -> None:
+    if visible.dtype != torch.bool:
+        raise TypeError(f"visible must be bool, got {visible.dtype}")
+    _check_grid("visible", visible, shape, heads=(1, shape[1]))
 
 
 def _check_grid(name: str, grid: Tensor, shape: tuple, heads: tuple) -> None:
     batch, _, queries, keys = shape
     allowed = (1, batch), heads, (1, queries), (keys,)
     fits = grid.dim() == 4 and all(
-        size in sizes for size, sizes in zip(grid.shape, allowed, strict=True)
+        any(size == other for other in sizes)  # not `in`: sizes may be symbols
+        for size, sizes in zip(grid.shape, allowed, strict=True)
     )
     if not fits:
         raise ValueError(
@@ -263,38 +255,15 @@ def _check_grid(name: str, grid: Tensor, shape: tuple, heads: tuple) -> None:
         )
 
 
-def _check_positions(name: str, positions: Tensor, batch: int, tokens: int) -> Tensor:
-    """Check integers `[T]` or `[B, T]`; returns them as `[1 or B, T]`."""
-    kind = getattr(positions, "dtype", type(positions).__name__)
-    if kind not in INTEGERS:
-        raise TypeError(f"{name} must be an integer tensor, got {kind}")
-    rows = positions[None] if positions.dim() == 1 else positions
-    if rows.dim() != 2 or rows.shape[0] not in (1, batch) or rows.shape[1] != tokens:
-        raise ValueError(
-            f"{name} must be [{tokens}] or [{batch}, {tokens}], got "
-            f"{list(positions.shape)}"
-        )
-    return rows.long()
+def _check_mask(
+    mask: Tensor | None, batch: int, queries: int, keys: int
+) -> Tensor | None:
+    """Check a mask `[B, Tk]` or `[B, Tq, Tk]`; returns it as bool."""
+    if mask is None:
+        return None
+    return check_mask(mask, (batch, keys), (batch, queries, keys))
 
 
 def _grid(mask: Tensor) -> Tensor:
     """Turn a mask `[B, Tk]` or `[B, Tq, Tk]` into bool `[B, 1, 1 or Tq, Tk]`."""
-    return (mask[:, None] if mask.dim() == 3 else mask[:, None, None]) != 0
-
-
-def _check_mask(mask: Tensor | None, shape: tuple[int, int, int]) -> None:
-    if mask is None:
-        return
-    batch, queries, keys = shape
-    fits = mask.dim() in (2, 3) and mask.shape[0] == batch and mask.shape[-1] == keys
-    if not fits or (mask.dim() == 3 and mask.shape[1] != queries):
-        raise ValueError(
-            f"mask must be [{batch}, {keys}] or [{batch}, {queries}, {keys}], got "
-            f"{list(mask.shape)}"
-        )
-    if mask.is_floating_point():
-        raise TypeError(f"mask must be bool or integers, 1 = real, got {mask.dtype}")
-    readable = not (mask.is_meta or torch.compiler.is_compiling())
-    real = mask.bool().to(mask.dtype)
-    if readable and not torch.equal(mask, real):
-        raise ValueError(f"mask must hold 0 and 1, got {mask[mask != real][0].item()}")
+    return (mask[:, None] if mask.dim() == 3 else mask[:, None, None]).bool()

@@ -2,7 +2,8 @@
 
 A wrong id raises far from its cause on a GPU, so values are read before a device uses
 them. A read costs a wait for the device; `check_ranges` makes one of many. Where values
-cannot be read (`may_read`), shapes and dtypes are checked and values are not.
+cannot be read (`may_read`), shapes and dtypes are checked and values are not. Sizes are
+Python's or NumPy's integers, never tensors, which would cost a read each.
 """
 
 import contextlib
@@ -10,20 +11,21 @@ import math
 import numbers
 import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._C import _are_functorch_transforms_active as is_transforming
+from torch.func import debug_unwrap
 
 INTEGER_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-PLAIN = (Tensor, nn.Parameter, nn.Buffer)
+LARGEST = torch.iinfo(torch.int64).max
+LAYOUTS = ("interleaved", "half")  # pairs of features 2i, 2i + 1, or i, i + d/2
 _thread = threading.local()
 
 
 def check_size(name: str, value, at_least: int = 1) -> int:
-    """Check a whole number: anything with `__index__`, such as NumPy's; not a bool.
+    """Check a whole number: anything with `__index__`, such as NumPy's.
 
     Args:
         name: what the error calls it.
@@ -34,7 +36,7 @@ def check_size(name: str, value, at_least: int = 1) -> int:
         The number as an int.
 
     Raises:
-        TypeError: not an integer.
+        TypeError: not an integer; a bool or a tensor.
         ValueError: too small.
 
     Example:
@@ -56,9 +58,12 @@ def check_integer(name: str, value) -> int:
         Traceback (most recent call last):
         TypeError: start must be an int, got bool True
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
-    return operator.index(value)
+    if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+        return value  # operator.index would make a constant of a compiler's symbol
+    with contextlib.suppress(TypeError):
+        if not isinstance(value, bool | Tensor):
+            return operator.index(value)
+    raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
 
 
 def even_width(name: str, width) -> int:
@@ -88,8 +93,9 @@ def number(
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__} {value}")
     if not (at_least <= value and above < value and math.isfinite(value)):
-        bound = f"above {above}" if above > -math.inf else f"at least {at_least}"
-        raise ValueError(f"{name} must be finite and {bound}, got {value}")
+        bounds = {"at least": at_least, "above": above}
+        bound = [f" and {word} {n}" for word, n in bounds.items() if n > -math.inf]
+        raise ValueError(f"{name} must be finite{''.join(bound)}, got {value}")
     return float(value)
 
 
@@ -125,11 +131,11 @@ def check_floating(name: str, values) -> Tensor:
     Example:
         >>> check_floating("x", torch.tensor([1]))
         Traceback (most recent call last):
-        TypeError: x must be a floating tensor, got torch.int64
+        TypeError: x must be floating point, got torch.int64
     """
     kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
     if not (isinstance(values, Tensor) and values.is_floating_point()):
-        raise TypeError(f"{name} must be a floating tensor, got {kind}")
+        raise TypeError(f"{name} must be floating point, got {kind}")
     return values
 
 
@@ -147,24 +153,71 @@ def check_table(name: str, table) -> Tensor:
     return table
 
 
+def check_layout(layout) -> None:
+    """Check the name of a layout of pairs.
+
+    Example:
+        >>> check_layout("halves")
+        Traceback (most recent call last):
+        ValueError: layout 'halves' must be one of interleaved, half
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout {layout!r} must be one of {', '.join(LAYOUTS)}")
+
+
+def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Check that q `[B, H, Tq, D]`, k `[B, Hk, Tk, D]` and v `[B, Hk, Tk, Dv]` fit.
+
+    Example:
+        >>> check_heads(torch.zeros(1, 3, 4, 8), *torch.zeros(2, 1, 2, 4, 8))
+        Traceback (most recent call last):
+        ValueError: 3 query heads cannot share 2 key heads evenly
+    """
+    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
+    if not q.dim() == k.dim() == v.dim() == 4:
+        raise ValueError(f"q, k and v must be [B, H, T, D], got {shapes}")
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
+        raise ValueError(f"q, k and v do not belong together: {shapes}")
+    if q.shape[3] != k.shape[3]:
+        raise ValueError(f"q and k must have the same width D: {shapes}")
+    if q.shape[1] % k.shape[1]:
+        raise ValueError(
+            f"{q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly"
+        )
+
+
+def is_watched(x: Tensor) -> bool:
+    """Tell whether torch records or transforms what is computed from x.
+
+    It does while a graph is compiled, exported or traced, and where a transform of
+    `torch.func` has wrapped x. Then a plain formula is wanted, without reads, and
+    without loops over a length, which may be a symbol.
+
+    Example:
+        >>> torch.func.vmap(lambda x: x * is_watched(x))(torch.ones(2)).tolist()
+        [1.0, 1.0]
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return True
+    return debug_unwrap(x) is not x
+
+
 def may_read(values: Tensor) -> bool:
     """Tell whether the values of a tensor may be read on the host.
 
-    Not while a graph is compiled, exported, traced or captured, nor under a transform
-    of `torch.func`, nor of a tensor without memory (meta, fake) or of another kind,
-    nor under `unchecked`.
+    Not where a graph or a transform is at work (`is_watched`), nor while a CUDA stream
+    is captured, nor of a tensor without memory (meta, fake) or of another class, nor
+    under `unchecked`.
 
     Example:
         >>> may_read(torch.arange(3)), may_read(torch.arange(3, device="meta"))
         (True, False)
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if is_watched(values) or getattr(_thread, "unchecked", False):
         return False
-    if values.is_meta or type(values) not in PLAIN or is_transforming():
+    if type(values) not in (Tensor, nn.Parameter) or values.is_meta:
         return False
-    if values.is_cuda and torch.cuda.is_current_stream_capturing():
-        return False
-    return not getattr(_thread, "unchecked", False)
+    return not (values.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 @contextlib.contextmanager
@@ -201,20 +254,44 @@ class Range(NamedTuple):
 def check_ranges(*ranges: Range) -> None:
     """Check any number of ranges with one read; raises the first that is broken.
 
+    Bools keep any bounds, so they are not read.
+
     Example:
         >>> check_ranges(Range(torch.tensor([0, 7]), 0, 4, lambda n: IndexError(n)))
         Traceback (most recent call last):
         IndexError: 7
     """
-    some = [r for r in ranges if r.values.numel() and may_read(r.values)]
+    some = [
+        r
+        for r in ranges
+        if r.values.numel() and r.values.dtype != torch.bool and may_read(r.values)
+    ]
     if not some:
         return
     home = some[0].values.device
     bounds = [bound.to(home, torch.int64) for r in some for bound in r.values.aminmax()]
-    found = iter(torch.stack(bounds).tolist())  # the one read
+    both = torch.stack(bounds)
+    if type(both) is not Tensor:
+        return  # a mode makes everything fake, also of real values
+    found = iter(_read(both))
     for (_, low, high, error), least, most in zip(some, found, found, strict=True):
         if least < low or most > high:
             raise error(least if least < low else most)
+
+
+def _read(numbers: Tensor) -> list[int]:
+    """Wait for the device: the one place where checks do."""
+    return numbers.tolist()
+
+
+def least_range(name: str, values: Tensor, least: int = 0) -> Range:
+    """Make the range of integers that have no upper bound, such as lengths."""
+    return Range(
+        values,
+        least,
+        LARGEST,
+        lambda wrong: ValueError(f"{name} must be at least {least}, got {wrong}"),
+    )
 
 
 def ids_range(ids: Tensor, size: int, what: str = "id") -> Range:
@@ -279,8 +356,10 @@ def check_positions(
     """
     check_integers(name, positions)
     rows = positions[None] if positions.dim() == 1 else positions
-    fits = rows.dim() == 2 and tokens in (None, rows.shape[1])
-    if not fits or (batch is not None and rows.shape[0] not in (1, batch)):
+    fits = rows.dim() == 2 and (tokens is None or rows.shape[1] == tokens)
+    if fits and batch is not None:
+        fits = rows.shape[0] == 1 or rows.shape[0] == batch
+    if not fits:
         b, t = ("B" if batch is None else batch), ("T" if tokens is None else tokens)
         raise ValueError(
             f"{name} must be [{t}] or [{b}, {t}], got {list(positions.shape)}"
@@ -314,8 +393,6 @@ def check_mask(mask, *shapes: tuple[int, ...]) -> Tensor:
         tensor([[False,  True]])
     """
     check_mask_kind(mask, *shapes)
-    if mask.dtype == torch.bool:
-        return mask
     check_ranges(mask_range(mask))
     return mask.bool()
 
@@ -325,6 +402,11 @@ def check_mask_kind(mask, *shapes: tuple[int, ...]) -> None:
     kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
     if kind not in (torch.bool, *INTEGER_DTYPES):
         raise TypeError(f"mask must be bool or integers, 1 = real, got {kind}")
-    if shapes and tuple(mask.shape) not in shapes:
+    if shapes and not any(_same(mask.shape, shape) for shape in shapes):
         allowed = " or ".join(str(list(shape)) for shape in shapes)
         raise ValueError(f"mask must be {allowed}, got {list(mask.shape)}")
+
+
+def _same(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Compare two shapes size by size: `in` would not compare a compiler's symbols."""
+    return len(one) == len(other) and all(map(operator.eq, one, other))

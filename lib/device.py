@@ -6,6 +6,8 @@ import random
 import numpy as np
 import torch
 
+from lib.checks import check_integer
+
 DEVICE_VARIABLE = "BOOK_DEVICE"
 WITHOUT_FLOAT64 = {"mps"}
 
@@ -78,8 +80,7 @@ def seed_everything(seed: int) -> torch.Generator:
         >>> torch.equal(first, torch.rand(2))
         True
     """
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"seed must be an int, got {type(seed).__name__} {seed!r}")
+    seed = check_integer("seed", seed)
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed must be from 0 to {2**32 - 1}, got {seed}")
     random.seed(seed)

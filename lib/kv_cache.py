@@ -8,6 +8,18 @@ when old tokens are dropped.
 import torch
 from torch import Tensor
 
+from lib.checks import (
+    LARGEST,
+    Range,
+    check_integer,
+    check_integers,
+    check_mask_kind,
+    check_ranges,
+    check_size,
+    least_range,
+    mask_range,
+)
+
 
 class KVCache:
     """Keep the keys and values of every layer over the steps of decoding.
@@ -21,6 +33,7 @@ class KVCache:
 
     Raises:
         ValueError: num_layers is below 1.
+        TypeError: num_layers is not an int.
 
     Example:
         >>> cache = KVCache(num_layers=1)
@@ -33,8 +46,7 @@ class KVCache:
     """
 
     def __init__(self, num_layers: int) -> None:
-        if num_layers < 1:
-            raise ValueError(f"num_layers must be at least 1, got {num_layers}")
+        num_layers = check_size("num_layers", num_layers)
         self._held: list[tuple[Tensor, Tensor] | None] = [None] * num_layers
         self._seen = [0] * num_layers  # tokens that each layer was ever given
 
@@ -59,8 +71,9 @@ class KVCache:
             IndexError: there is no such layer.
             ValueError: shapes that do not match each other, what the layer holds or
                 the other layers' step, or a layer that has had its tokens already.
-            TypeError: another dtype than the layer holds.
+            TypeError: another dtype than the layer holds, a layer that is not an int.
         """
+        layer = check_integer("layer", layer)
         if not 0 <= layer < len(self._held):
             raise IndexError(f"layer {layer} of a cache of {len(self._held)} layers")
         if k.ndim != 4 or v.ndim != 4 or k.shape[:3] != v.shape[:3]:
@@ -82,7 +95,9 @@ class KVCache:
 
         Raises:
             ValueError: n is negative, or a layer holds fewer tokens.
+            TypeError: n is not an int.
         """
+        n = check_integer("n", n)
         held = [0 if pair is None else pair[0].shape[2] for pair in self._held]
         if not 0 <= n <= min(held):
             raise ValueError(f"cannot evict {n} tokens, the cache holds {min(held)}")
@@ -138,7 +153,7 @@ def decode_positions(
     Raises:
         ValueError: a negative length, n below 1, shapes that do not match, a mask of
             other values than 0 and 1, or of more tokens than a row's length.
-        TypeError: lengths, mask or delta that are not integers.
+        TypeError: n, lengths, mask or delta that are not integers.
 
     Source: transformers 5.24.0, `Qwen2VLModel.compute_3d_position_ids`, which adds the
         delta to padding too.
@@ -149,69 +164,81 @@ def decode_positions(
         >>> decode_positions(4, 1, mask=torch.tensor([[0, 0, 1, 1, 1]]))
         tensor([[2]])
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ValueError(f"n must be an int of at least 1, got {n!r}")
-    lengths = _lengths(cache_len)  # [B] or [1]
-    batch = len(lengths) if isinstance(cache_len, Tensor) else None
+    n = check_size("n", n)
+    cache_len, batch = _check_lengths(cache_len)
     if mask is not None:
-        _check_mask(mask, lengths, n, batch)
+        mask = _check_mask(mask, cache_len, n, batch)
         batch = len(mask)
-        positions = mask.long().cumsum(1)[:, -n:] - 1  # [B, n]
+        positions = mask.cumsum(1)[:, -n:] - 1  # [B, n]
+    elif batch is None:
+        positions = torch.arange(cache_len, cache_len + n)[None]  # [1, n]
     else:
-        positions = lengths[:, None] + torch.arange(n, device=lengths.device)  # [B, n]
+        check_ranges(least_range("cache_len", cache_len))
+        new = torch.arange(n, device=cache_len.device)
+        positions = cache_len.long()[:, None] + new  # [B, n]
     if delta is not None:
         _check_delta(delta, batch)
-        device = delta.device if mask is None else mask.device
-        shifted = positions.to(device) + delta.to(device)  # [B, n]
+        home = delta if mask is None else mask
+        shifted = positions.to(home.device) + delta.to(home.device)  # [B, n]
         positions = shifted.repeat(3, 1, 1)  # [3, B, n]
-    if mask is not None:
-        positions = positions.masked_fill(mask[:, -n:] == 0, 0)
-    return positions
+    return positions if mask is None else positions.masked_fill(~mask[:, -n:], 0)
 
 
-def _lengths(cache_len: int | Tensor) -> Tensor:
-    if isinstance(cache_len, bool) or not isinstance(cache_len, int | Tensor):
-        raise TypeError(f"cache_len must be an int or int64 [B], got {cache_len!r}")
-    if isinstance(cache_len, int):
-        cache_len = torch.tensor([cache_len])
-    _check_integers("cache_len", cache_len)
+def _check_lengths(cache_len: int | Tensor) -> tuple[int | Tensor, int | None]:
+    """Check an int, or the dtype and shape of lengths `[B]`; adds B, or None."""
+    if not isinstance(cache_len, Tensor):
+        return check_size("cache_len", cache_len, at_least=0), None
+    check_integers("cache_len", cache_len)
     if cache_len.ndim != 1:
         raise ValueError(f"cache_len must be [B], got {list(cache_len.shape)}")
-    if (cache_len < 0).any():
-        raise ValueError(f"cache_len must be at least 0, got {int(cache_len.min())}")
-    return cache_len.long()
+    return cache_len, len(cache_len)
 
 
-def _check_mask(mask: Tensor, lengths: Tensor, n: int, batch: int | None) -> None:
-    longest = int(lengths.max())
-    rows = "B" if batch is None else batch
-    if mask.ndim != 2 or mask.shape[1] != longest + n or batch not in (None, len(mask)):
-        raise ValueError(
+def _check_mask(
+    mask: Tensor, cache_len: int | Tensor, n: int, batch: int | None
+) -> Tensor:
+    """Check a mask `[B, longest row + n]` with one read at most; makes it bool."""
+    check_mask_kind(mask)
+
+    def misfit(longest: int) -> ValueError:
+        rows = "B" if batch is None else batch
+        return ValueError(
             f"mask must be [{rows}, {longest + n}] for {longest} tokens and {n} new "
             f"ones, got {list(mask.shape)}"
         )
-    if mask.dtype != torch.bool:
-        _check_integers("mask", mask)
-        if ((mask != 0) & (mask != 1)).any():
-            raise ValueError(f"mask must hold 0 and 1, got {mask.unique().tolist()}")
-    past = mask[:, :longest].sum(1).to(lengths.device)  # [B]
-    if (past > lengths).any():
-        raise ValueError(
+
+    past = mask.shape[1] - n if mask.ndim == 2 else -1
+    if batch is None and past != cache_len:
+        raise misfit(cache_len)
+    if batch is not None and (past < 0 or len(mask) != batch):
+        raise misfit(int(cache_len.max()))
+    ranges = [mask_range(mask)]
+    if batch:  # the lengths are a tensor, and there are rows
+        counted = mask[:, :past].bool().sum(1).to(cache_len.device)  # [B]
+        ranges.insert(0, least_range("cache_len", cache_len))
+        ranges.insert(1, Range(cache_len.amax(), past, past, misfit))
+        ranges.append(_countable(cache_len, counted))
+    check_ranges(*ranges)
+    return mask.bool()
+
+
+def _countable(lengths: Tensor, counted: Tensor) -> Range:
+    """Make the range of lengths that hold the real tokens which a mask counts."""
+
+    def error(_: int) -> ValueError:
+        return ValueError(
             f"the rows have {lengths.tolist()} tokens, of which the mask counts "
-            f"{past.tolist()}"
+            f"{counted.tolist()}"
         )
+
+    return Range(lengths.long() - counted, 0, LARGEST, error)
 
 
 def _check_delta(delta: Tensor, batch: int | None) -> None:
-    _check_integers("delta", delta)
+    check_integers("delta", delta)
     rows = len(delta) if batch is None and delta.ndim else batch
     if list(delta.shape) != [rows, 1]:
         raise ValueError(
             f"delta must be [{'B' if batch is None else batch}, 1], got "
             f"{list(delta.shape)}"
         )
-
-
-def _check_integers(name: str, values: Tensor) -> None:
-    if values.is_floating_point() or values.dtype == torch.bool:
-        raise TypeError(f"{name} must be integers, got {values.dtype}")

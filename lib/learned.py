@@ -6,7 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+from lib.checks import (
+    Range,
+    check_integer,
+    check_integers,
+    check_mask,
+    check_ranges,
+    check_size,
+)
 
 
 def positions_from_mask(mask: Tensor, start: int = 0, pad_value: int = 0) -> Tensor:
@@ -32,16 +39,9 @@ def positions_from_mask(mask: Tensor, start: int = 0, pad_value: int = 0) -> Ten
         >>> positions_from_mask(torch.tensor([[0, 0, 1, 1, 1]]))
         tensor([[0, 0, 0, 1, 2]])
     """
-    if not isinstance(mask, Tensor) or mask.is_floating_point():
-        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask must be a tensor of bool or integers, got {kind}")
-    _check_int("start", start)
-    _check_int("pad_value", pad_value)
-    real = mask.bool()
-    readable = not (mask.is_meta or torch.compiler.is_compiling())
-    if readable and not torch.equal(mask, real.to(mask.dtype)):
-        wrong = mask[mask != real.to(mask.dtype)][0].item()
-        raise ValueError(f"mask must hold 0 and 1, got {wrong}")
+    start = check_integer("start", start)
+    pad_value = check_integer("pad_value", pad_value)
+    real = check_mask(mask)
     counted = real.cumsum(dim=-1) - 1 + start  # [..., T]
     return counted.masked_fill(~real, pad_value)
 
@@ -64,11 +64,14 @@ def packed_positions(lengths: Sequence[int] | Tensor, start: int = 0) -> Tensor:
         >>> packed_positions([3, 2])
         tensor([0, 1, 2, 0, 1])
     """
-    _check_int("start", start)
-    counts = _lengths(lengths)  # [n]
+    start = check_integer("start", start)
+    device = lengths.device if isinstance(lengths, Tensor) else None
+    numbers = _lengths(lengths)
+    counts = torch.tensor(numbers, dtype=torch.int64, device=device)  # [n]
     first = counts.cumsum(0) - counts  # where each document begins in the row
-    tokens = torch.arange(int(counts.sum()), device=counts.device)
-    return tokens - first.repeat_interleave(counts) + start
+    total = sum(numbers)
+    began = first.repeat_interleave(counts, output_size=total)  # [sum of lengths]
+    return torch.arange(total, device=counts.device) - began + start
 
 
 class LearnedPositionalEmbedding(nn.Module):
@@ -113,11 +116,10 @@ class LearnedPositionalEmbedding(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        _check_int("max_positions", max_positions, least=1)
-        _check_int("d_model", d_model, least=1)
-        _check_int("offset", offset, least=0)
-        self.offset, self.std = offset, std
-        table = torch.empty(max_positions + offset, d_model, device=device, dtype=dtype)
+        rows = check_size("max_positions", max_positions)
+        width = check_size("d_model", d_model)
+        self.offset, self.std = check_size("offset", offset, at_least=0), std
+        table = torch.empty(rows + self.offset, width, device=device, dtype=dtype)
         self.weight = nn.Parameter(table)  # [max_positions + offset, d_model]
         self.reset_parameters()
 
@@ -127,27 +129,26 @@ class LearnedPositionalEmbedding(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Look positions up: integers `[..., T]` to `[..., T, d_model]`."""
-        self._check(positions)
+        check_ranges(self.allowed(positions))
         return F.embedding(positions.long() + self.offset, self.weight)
 
-    def _check(self, positions: Tensor) -> None:
-        """Name a position outside the table before the device stumbles over it."""
-        kind = getattr(positions, "dtype", type(positions).__name__)
-        if kind not in INTEGERS:
-            raise TypeError(f"positions must be an integer tensor, got {kind}")
-        unreadable = positions.is_meta or torch.compiler.is_compiling()
-        if unreadable or positions.numel() == 0:
-            return
-        low, high = (int(bound) for bound in positions.aminmax())
+    def allowed(self, positions: Tensor) -> Range:
+        """Make the range of positions that have a row, for one read with others."""
+        check_integers("positions", positions)
         rows, shift = len(self.weight), self.offset
-        if low < -shift:
-            raise IndexError(f"position {low} is not in the table: from {-shift} on")
-        if high + shift >= rows:
-            extra = f" with its offset {shift}" if shift else ""
-            raise IndexError(
-                f"position {high} needs {high + shift + 1} rows{extra}, the table has "
-                f"{rows}"
+        extra = f" with its offset {shift}" if shift else ""
+
+        def error(wrong: int) -> IndexError:
+            if wrong < -shift:
+                return IndexError(
+                    f"position {wrong} is not in the table: from {-shift} on"
+                )
+            return IndexError(
+                f"position {wrong} needs {wrong + shift + 1} rows{extra}, the table "
+                f"has {rows}"
             )
+
+        return Range(positions, -shift, rows - shift - 1, error)
 
     def extra_repr(self) -> str:
         """Show the sizes."""
@@ -155,21 +156,13 @@ class LearnedPositionalEmbedding(nn.Module):
         return f"{rows - self.offset}, {width}, offset={self.offset}"
 
 
-def _lengths(lengths: Sequence[int] | Tensor) -> Tensor:
-    if isinstance(lengths, str) or not isinstance(lengths, Sequence | Tensor):
+def _lengths(lengths: Sequence[int] | Tensor) -> list[int]:
+    """Check lengths `[n]`; those of a tensor are read, since they size the result."""
+    if isinstance(lengths, Tensor):
+        check_integers("lengths", lengths)
+        if lengths.dim() != 1:
+            raise ValueError(f"lengths must be [n], got {list(lengths.shape)}")
+        lengths = lengths.tolist()
+    elif isinstance(lengths, str) or not isinstance(lengths, Sequence):
         raise TypeError(f"lengths must be integers [n], got {lengths!r}")
-    counts = torch.as_tensor(lengths) if len(lengths) else torch.zeros(0).long()
-    if counts.dtype not in INTEGERS:
-        raise TypeError(f"lengths must be integers [n], got {counts.dtype}")
-    if counts.dim() != 1:
-        raise ValueError(f"lengths must be [n], got {list(counts.shape)}")
-    if (counts < 0).any():
-        raise ValueError(f"lengths must be at least 0, got {int(counts.min())}")
-    return counts.long()
-
-
-def _check_int(name: str, value: int, least: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    if least is not None and value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return [check_size(f"lengths[{i}]", n, 0) for i, n in enumerate(lengths)]

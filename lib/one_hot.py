@@ -29,9 +29,9 @@ def one_hot(
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
     """
-    check_size("num_classes", num_classes)
+    num_classes = check_size("num_classes", num_classes)
     ids = check_ids(ids, num_classes)
-    zeros = torch.zeros(*ids.shape, num_classes, dtype=dtype, device=ids.device)
+    zeros = ids.new_zeros(*ids.shape, num_classes, dtype=dtype)
     return zeros.scatter_(-1, ids.unsqueeze(-1), 1)  # [..., V]
 
 
@@ -58,7 +58,7 @@ def sparse_one_hot(
         tensor([[0., 0., 1.],
                 [1., 0., 0.]])
     """
-    check_size("num_classes", num_classes)
+    num_classes = check_size("num_classes", num_classes)
     ids = check_ids(ids, num_classes)
     if ids.dim() != 1:
         raise ValueError(f"ids must have 1 dimension, got {ids.dim()}")
@@ -97,4 +97,4 @@ def one_hot_lookup(ids: Tensor, weight: Tensor) -> Tensor:
     """
     if weight.dim() != 2:
         raise ValueError(f"weight must be [V, dim], got {weight.dim()} dimensions")
-    return one_hot(ids, weight.shape[0], weight.dtype) @ weight  # [..., V] @ [V, dim]
+    return one_hot(ids, len(weight), weight.dtype) @ weight  # [..., V] @ [V, dim]

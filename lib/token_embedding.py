@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import check_ids, check_size
+from lib.checks import check_ids, check_integer, check_size
 
 
 def table_bytes(vocab: int, dim: int, dtype: torch.dtype) -> int:
@@ -26,8 +26,7 @@ def table_bytes(vocab: int, dim: int, dtype: torch.dtype) -> int:
         >>> table_bytes(128_256, 4_096, torch.bfloat16)
         1050673152
     """
-    check_size("vocab", vocab)
-    check_size("dim", dim)
+    vocab, dim = check_size("vocab", vocab), check_size("dim", dim)
     return torch.empty(vocab, dim, dtype=dtype, device="meta").nbytes
 
 
@@ -82,40 +81,39 @@ class TokenEmbedding(nn.Module):
         dtype: torch.dtype | None = None,
     ):
         super().__init__()
-        check_size("num_embeddings", num_embeddings)
-        check_size("dim", dim)
+        rows = check_size("num_embeddings", num_embeddings)
+        width = check_size("dim", dim)
         if std < 0:
             raise ValueError(f"std must not be negative, got {std}")
-        self.num_embeddings, self.dim = num_embeddings, dim
-        self.padding_idx = self._row_number(padding_idx)
+        self.padding_idx = _row_number(padding_idx, rows)
         self.scale, self.std, self.sparse = scale, std, sparse
-        table = torch.empty(num_embeddings, dim, device=device, dtype=dtype)
+        table = torch.empty(rows, width, device=device, dtype=dtype)
         self.weight = nn.Parameter(table)  # [V, dim]
         self.reset_parameters()
 
-    def _row_number(self, padding_idx: int | None) -> int | None:
-        """Turn a padding row counted from the end into its number."""
-        rows = self.num_embeddings
-        if padding_idx is None:
-            return None
-        if not -rows <= padding_idx < rows:
-            raise IndexError(
-                f"padding_idx {padding_idx} is outside the table: {rows} rows, "
-                f"{-rows} to {rows - 1}"
-            )
-        return padding_idx % rows
+    @property
+    def num_embeddings(self) -> int:
+        """Rows that the table has, V."""
+        return len(self.weight)
+
+    @property
+    def dim(self) -> int:
+        """Width of a row."""
+        return self.weight.shape[1]
 
     def reset_parameters(self) -> None:
         """Draw the table anew; the padding row, if there is one, is zero again."""
         with torch.no_grad():
             self.weight.normal_(0, self.std)
             if self.padding_idx is not None:
-                self.weight[self.padding_idx].zero_()
+                self.weight[_row_number(self.padding_idx, len(self.weight))].zero_()
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look the ids up: `[...]` integers to `[..., dim]` in the table's dtype."""
-        ids = check_ids(ids, self.num_embeddings)
-        rows = F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
+        table = self.weight
+        ids = check_ids(ids, len(table))
+        padding_idx = _row_number(self.padding_idx, len(table))
+        rows = F.embedding(ids, table, padding_idx, sparse=self.sparse)
         if self.scale is None:
             return rows  # [..., dim]
         return rows * torch.full((), self.scale, dtype=rows.dtype, device=rows.device)
@@ -127,3 +125,16 @@ class TokenEmbedding(nn.Module):
             f"{name}={value}" for name, value in options.items() if value is not None
         ]
         return ", ".join([str(self.num_embeddings), str(self.dim), *shown])
+
+
+def _row_number(padding_idx: int | None, rows: int) -> int | None:
+    """Turn a padding row, which may be counted from the end, into its number."""
+    if padding_idx is None:
+        return None
+    row = check_integer("padding_idx", padding_idx)
+    if not -rows <= row < rows:
+        raise IndexError(
+            f"padding_idx {row} is outside the table: {rows} rows, "
+            f"{-rows} to {rows - 1}"
+        )
+    return row % rows

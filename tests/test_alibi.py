@@ -20,6 +20,7 @@ from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_t
 
 from lib.alibi import alibi_attention, alibi_bias, alibi_slopes, with_coordinates
 from lib.attention import causal_attention
+from lib.learned import positions_from_mask
 
 HALVES = [torch.float16, torch.bfloat16]
 FLOATS = [*HALVES, torch.float32, torch.float64]
@@ -35,8 +36,11 @@ def draw(batch=2, heads=4, kv_heads=2, queries=5, keys=5, width=8, **options):
     ]
 
 
-def slow(q, k, v, slopes, q_places, k_places, mask=None):
-    """One query at a time, in Python numbers; a query without keys gives zeros."""
+def slow(q, k, v, slopes, q_places, k_places, mask=None, by_index=False):
+    """One query at a time, in Python numbers; a query without keys gives zeros.
+
+    The queries are the last ones; indices or positions say who sees whom.
+    """
     q, k, v = q.detach(), k.detach(), v.detach()
     batch, heads, queries, width = q.shape
     group = heads // k.shape[1]
@@ -46,7 +50,8 @@ def slow(q, k, v, slopes, q_places, k_places, mask=None):
         for j in range(k.shape[2]):
             distance = int(q_places[b % len(q_places), i])
             distance -= int(k_places[b % len(k_places), j])
-            if distance >= 0 and (mask is None or bool(mask[b, j])):
+            ahead = j > i + k.shape[2] - queries if by_index else distance < 0
+            if not ahead and (mask is None or bool(mask[b, j])):
                 dot = float(q[b, h, i].double() @ k[b, h // group, j].double())
                 scores[j] = dot / math.sqrt(width) - float(slopes[h]) * distance
         highest = max(scores.values(), default=0.0)
@@ -256,6 +261,9 @@ def test_long_inputs_are_as_exact_as_short_ones(
     q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     places = torch.arange(tokens, device=device) + 10**6 if explicit else None
     found = alibi_attention(q, k, v, slopes, places, places)
+    if explicit:
+        named = alibi_attention(q, k, v, slopes, places, places, in_order=True)
+        assert (named - found).abs().max() < tolerance
     # Among them rows where the digits of the positions turn over.
     some = [0, 1, 7, 823, 824, 1500, 2870, 2871, 2872, 2998, 2999]
     some = torch.tensor(some, device=device)
@@ -482,6 +490,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
+# Whether given positions ascend is known without a read only if the caller says so.
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("explicit", [False, True])
 def test_nothing_of_size_t_by_t_is_made(device, masked, explicit):
@@ -490,9 +499,47 @@ def test_nothing_of_size_t_by_t_is_made(device, masked, explicit):
     mask = torch.ones(1, tokens, dtype=torch.bool, device=device) if masked else None
     places = torch.arange(7, tokens + 7, device=device) if explicit else None
     with Largest() as largest:
-        out = alibi_attention(q, k, v, alibi_slopes(2), places, places, mask)
+        out = alibi_attention(
+            q, k, v, alibi_slopes(2), places, places, mask, in_order=explicit
+        )
         out.sum().backward()
     assert 0 < largest.numbers <= 2 * tokens * 16
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_by_position_no_mask_is_longer_than_a_block(device, explicit):
+    q, k, v = draw(1, 2, 2, 1024, 1024 if explicit else 1300, device=device)
+    places = torch.arange(1024, device=device) if explicit else None
+    with Largest() as largest, torch.no_grad():
+        alibi_attention(q, k, v, alibi_slopes(2), places, places)
+    assert 0 < largest.numbers <= 256 * k.shape[2]
+
+
+# In order: padding may stand anywhere, positions counted from the mask repeat there.
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_in_order_who_sees_whom_goes_by_indices(data):
+    keys = data.draw(st.integers(1, 6))
+    queries = data.draw(st.integers(1, keys))
+    q, k, v = draw(queries=queries, keys=keys)
+    mask = torch.tensor(data.draw(rows(st.booleans(), keys)))
+    places = positions_from_mask(mask)
+    now = places[:, keys - queries :]
+    slopes = alibi_slopes(4)
+    found = alibi_attention(q, k, v, slopes, now, places, mask, in_order=True)
+    close(found, slow(q, k, v, slopes, now, places, mask, by_index=True))
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_left_padding_needs_no_positions(device, count):
+    q, k, v = draw(queries=count, device=device)
+    mask = torch.tensor([[0, 0, 1, 1, 1], [1] * 5], device=device)
+    places = positions_from_mask(mask)
+    slopes = alibi_slopes(4)
+    by_mask = alibi_attention(q, k, v, slopes, mask=mask)
+    now = places[:, -count:]
+    given = alibi_attention(q, k, v, slopes, now, places, mask, in_order=True)
+    assert torch.allclose(by_mask, given, atol=1e-6)
 
 
 @pytest.mark.parametrize("explicit", [False, True])

@@ -232,7 +232,7 @@ def test_positions_of_another_type(positions):
 
 @pytest.mark.parametrize("mask", [torch.ones(2, 3), torch.ones(3).half(), [1, 1], None])
 def test_masks_of_another_type(mask):
-    with pytest.raises(TypeError, match="mask must be a tensor of bool or integers"):
+    with pytest.raises(TypeError, match="mask must be bool or integers, 1 = real"):
         positions_from_mask(mask)
 
 
@@ -243,9 +243,19 @@ def test_masks_of_other_numbers(wrong):
         positions_from_mask(torch.tensor([[1, 0, wrong]]))
 
 
-@pytest.mark.parametrize("lengths", [[2.0], torch.tensor([2.0]), "22", [True], 3, None])
-def test_lengths_of_another_type(lengths):
-    with pytest.raises(TypeError, match="lengths must be integers"):
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([2.0], r"lengths\[0\] must be an int, got float 2\.0"),
+        ([3, True], r"lengths\[1\] must be an int, got bool True"),
+        (torch.tensor([2.0]), r"lengths must be an integer tensor, got torch\.float32"),
+        ("22", r"lengths must be integers .*got '22'"),
+        (3, r"lengths must be integers .*got 3"),
+        (None, r"lengths must be integers .*got None"),
+    ],
+)
+def test_lengths_of_another_type(lengths, message):
+    with pytest.raises(TypeError, match=message):
         packed_positions(lengths)
 
 

@@ -237,7 +237,7 @@ def test_no_tokens():
         ((0, 4), "num_positions must be at least 1, got 0"),
         ((5, 0), "d_model must be at least 1, got 0"),
         ((5, -3), "d_model must be at least 1, got -3"),
-        ((5, 4, 0.0), "base must be positive, got 0.0"),
+        ((5, 4, 0.0), "base must be finite and above 0, got 0.0"),
         ((5, 4, 1e4, "interleave"), "'interleave'.*interleaved.*half"),
     ],
 )

@@ -1,14 +1,18 @@
 """`lib.smollm` against transformers' own reading of the same file."""
 
 import copy
+import functools
+import io
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import regex
 import torch
+from test_transformer import KINDS, SMALL, Twist, build, draw
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
@@ -16,7 +20,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from lib import smollm
 from lib.smollm import find_file, in_half_layout, load_smollm2, open_checked
 from lib.tied_head import count_parameters, is_tied
-from lib.transformer import PRESETS, generate
+from lib.transformer import PRESETS, Position, Transformer, generate
 
 AWKWARD = [
     "",
@@ -47,7 +51,8 @@ PARIS = "The capital of France is Paris, and the capital of Italy is"
 
 @pytest.fixture(scope="module")
 def loaded():
-    return load_smollm2("cpu")
+    with torch.inference_mode():
+        return load_smollm2("cpu")
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +123,38 @@ def test_q_and_k_are_interleaved(loaded, llama, prompt):
     assert moved.embedding.weight.data_ptr() == model.embedding.weight.data_ptr()
     with pytest.raises(ValueError, match="'half' already"):
         in_half_layout(moved)
+
+
+@pytest.mark.parametrize("position", KINDS)
+@torch.no_grad()
+def test_every_kind_moves_to_the_half_layout(position):
+    model = build(position=position, rope_layout="interleaved")
+    if isinstance(model.position, Twist):
+        model.position.layout = "interleaved"
+    wanted, moved = model(draw()), in_half_layout(model)
+    assert moved.config.rope_layout == "half"
+    torch.testing.assert_close(moved(draw()), wanted, rtol=2e-5, atol=2e-5)
+
+
+@torch.no_grad()
+def test_a_partial_rotation_moves_to_the_half_layout():
+    partial = {"rope_type": "default", "partial_rotary_factor": 0.5}
+    config = replace(SMALL, num_heads=3, num_kv_heads=3, rope_parameters=partial)
+    torch.manual_seed(0)
+    model = Transformer(replace(config, rope_layout="interleaved"))
+    wanted, moved = model(draw()), in_half_layout(model)
+    assert moved.position.rotary_dim == 4 < config.head_dim
+    torch.testing.assert_close(moved(draw()), wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_an_encoding_that_turns_must_name_its_layout():
+    class Negated(Position):
+        def turn(self, q, k, tables):
+            return -q, -k
+
+    model = Transformer(replace(SMALL, rope_layout="interleaved"), Negated())
+    with pytest.raises(ValueError, match="Negated turns features and names no layout"):
+        in_half_layout(model)
 
 
 def test_greedy_text_equals_transformers_and_the_uncached_loop(loaded, llama, prompt):
@@ -284,3 +321,41 @@ def test_bf16_keeps_the_prediction(loaded, prompt):
     assert cast.position.inv_freq.dtype == torch.float64
     wanted = loaded[0](prompt).softmax(-1)
     assert (cast(prompt).float().softmax(-1) - wanted).abs().max() < 0.1
+
+
+def test_p6_a_model_loaded_for_inference_can_be_trained(monkeypatch):
+    """So is the one that all tests here use; this one is loaded in any order."""
+    monkeypatch.setattr(smollm, "open_checked", lambda *_: None)
+    monkeypatch.setattr(smollm, "read_tokenizer", lambda *_: None)
+    monkeypatch.setattr(smollm, "read_model", lambda *_: Transformer(PRESETS["tiny"]))
+    fresh = functools.cache(smollm._load_once.__wrapped__)
+    monkeypatch.setattr(smollm, "_load_once", fresh)
+    with torch.inference_mode():
+        model, _ = load_smollm2("cpu")
+    assert load_smollm2("cpu")[0] is model
+    model(draw()).square().mean().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_p6_the_model_itself_can_be_trained(loaded, prompt):
+    own = copy.deepcopy(loaded[0])
+    own.norm.requires_grad_(True)
+    own(prompt).square().mean().backward()
+    assert own.norm.weight.grad.count_nonzero() > 0
+
+
+@pytest.mark.parametrize(
+    "prompt", ["The price in euros is written with the symbol", "日本 costs ₤ and €"]
+)
+def test_p22_text_goes_into_a_pipe_that_lacks_its_characters(
+    loaded, prompt, monkeypatch
+):
+    monkeypatch.setenv("BOOK_DEVICE", "cpu")
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
+        smollm.main(prompt)
+        pipe.flush()
+    text = pipe.buffer.getvalue().decode("cp1252")
+    assert text.startswith(prompt.encode("cp1252", "replace").decode("cp1252"))
+    assert "[SmolLM2-135M on cpu" in text

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.nn.utils import parametrize
 from transformers import (
     GemmaConfig,
     GemmaForCausalLM,
@@ -32,6 +35,7 @@ from lib.tied_head import (
     untie,
 )
 from lib.token_embedding import TokenEmbedding
+from lib.transformer import PRESETS, Transformer, generate
 
 V, D = 10, 4
 
@@ -235,6 +239,133 @@ def test_torch_compile(head_first):
 def test_torch_export_sees_one_table():
     exported = torch.export.export(Model(), (IDS,))
     assert set(exported.state_dict) == {"embed.weight", "body.weight", "body.bias"}
+
+
+class Doubled(nn.Module):
+    """A parametrization: what is used is twice what is stored."""
+
+    def forward(self, weight):
+        return 2 * weight
+
+
+@pytest.fixture(params=["head", "linear"])
+def wrapped(request):
+    """A table whose weight is computed, and a head that was tied to it before."""
+    table = TokenEmbedding(V, D)
+    if request.param == "head":
+        head = TiedLMHead(table, bias=True)
+    else:
+        head = tie_weights(table, nn.Linear(D, V))
+    parametrize.register_parametrization(table, "weight", Doubled())
+    return table, head
+
+
+def test_p25_a_tie_is_seen_where_the_table_is_parametrized():
+    table = TokenEmbedding(V, D)
+    head = TiedLMHead(table, bias=True)
+    for _ in range(2):  # one around another
+        parametrize.register_parametrization(table, "weight", Doubled())
+        assert is_tied(table, head)
+        hidden = torch.randn(2, D)
+        assert torch.equal(head(hidden), F.linear(hidden, table.weight, head.bias))
+    assert count_parameters(nn.Sequential(table, head)) == V * D + V
+    assert not is_tied(TokenEmbedding(V, D), head)
+    own = untie(table, head)
+    assert torch.equal(own(hidden), head(hidden))
+    assert not is_tied(table, own)
+    assert own.weight.requires_grad
+    model = Model()
+    parametrize.register_parametrization(model.embed, "weight", Doubled())
+    again = copy.deepcopy(model)
+    again.load_state_dict({k: v + 1 for k, v in model.state_dict().items()})
+    assert is_tied(again.embed, again.head)
+    parametrize.remove_parametrizations(model.embed, "weight")
+    assert is_tied(model.embed, model.head)
+
+
+def test_p25_a_layer_that_reads_what_is_stored_is_not_tied():
+    table = TokenEmbedding(V, D)
+    head = tie_weights(table, nn.Linear(D, V))
+    parametrize.register_parametrization(table, "weight", Doubled())
+    assert not is_tied(table, head)
+
+
+def test_p25_what_cannot_be_put_in_place_is_refused(wrapped):
+    table, head = wrapped
+    before = head.weight
+    for arguments in ((12,), (8, 16), (3,)):
+        with pytest.raises(ValueError, match=r"computed weights.*remove_param"):
+            resize_token_embeddings(table, head, *arguments)
+    assert torch.equal(head.weight, before)
+    with pytest.raises(ValueError, match=r"computed weights.*remove_param"):
+        tie_weights(table, nn.Linear(D, V))
+    assert tie_weights(table, TiedLMHead(TokenEmbedding(V, D))).embedding is table
+
+
+def replicate(model):
+    """Rebuild a tree as `torch.nn.parallel.replicate` does, on one device."""
+    modules = list(model.modules())
+    copies = {part: part._replicate_for_data_parallel() for part in modules}
+    for part in modules:
+        for name, child in part._modules.items():
+            setattr(copies[part], name, copies[child])
+        for name, weight in part._parameters.items():
+            setattr(copies[part], name, None if weight is None else weight.clone())
+    return copies[model]
+
+
+@both_orders
+def test_p7_replicas_of_data_parallel_are_refused(head_first):
+    models = [Model(head_first=head_first), Transformer(PRESETS["tiny"])]
+    for model in models:
+        with pytest.raises(RuntimeError, match=r"DataParallel .* a tied head"):
+            replicate(model)
+    untied = Transformer(replace(PRESETS["tiny"], tied=False))
+    replica = replicate(untied)
+    assert torch.equal(replica(IDS), untied(IDS))
+
+
+def test_p7_a_head_copied_alone_has_a_table_of_its_own():
+    table = TokenEmbedding(V, D)
+    head, hidden = TiedLMHead(table, bias=True), torch.randn(2, D)
+    wanted = head(hidden)
+    for copied in (copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        assert torch.equal(copied(hidden), wanted)
+        assert is_tied(copied.embedding, copied)
+        assert not is_tied(table, copied)
+        with torch.no_grad():
+            copied.embedding.weight.add_(1)
+    assert torch.equal(head(hidden), wanted)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@torch.no_grad()
+def test_p17_a_resized_model_knows_its_size(tied):
+    config = replace(PRESETS["tiny"], tied=tied)
+    model = Transformer(config).eval()
+    before = count_parameters(model)
+    for rows in (260, 100):
+        resize_token_embeddings(model.embedding, model.head, rows)
+        other = model.with_options(position="none")
+        assert other.config.vocab_size == len(other.embedding.weight) == rows
+        assert other.embedding.weight.data_ptr() == model.embedding.weight.data_ptr()
+        ids = torch.tensor([[rows - 1, 0, 3]])
+        assert model(ids).shape == other(ids).shape == (1, 3, rows)
+        written = generate(model, ids, 4)
+        assert written.shape == (1, 7)
+        assert written.max() < rows
+        with pytest.raises(IndexError, match=f"id {rows} .* {rows} rows"):
+            other(torch.tensor([[rows]]))
+        wanted = before + (rows - 256) * config.d_model * (1 if tied else 2)
+        assert count_parameters(model) == count_parameters(other) == wanted
+
+
+def test_p17_an_untied_model_knows_that_it_is():
+    model = Transformer(PRESETS["tiny"])
+    model.head = untie(model.embedding, model.head)
+    other = model.with_options(position="none")
+    assert not is_tied(other.embedding, other.head)
+    assert other.head.weight.data_ptr() == model.head.weight.data_ptr()
 
 
 # ---- Loading.
@@ -739,6 +870,17 @@ def test_resizing_to_a_number_of_another_type(number):
         resize_token_embeddings(*pair, number)
     with pytest.raises(TypeError, match="pad_to_multiple_of must be an int"):
         resize_token_embeddings(*pair, 8, number)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+def test_p26_sizes_of_numpy(kind):
+    model = Model(bias=True)
+    resize_token_embeddings(model.embed, model.head, kind(11), kind(8))
+    assert model.head.out_features == model.embed.num_embeddings == 16
+    assert type(model.embed.num_embeddings) is int
+    scaled = TiedLMHead(model.embed, scale=np.float32(0.5))
+    hidden = torch.randn(2, D)
+    assert torch.equal(scaled(hidden), 0.5 * hidden @ model.embed.weight.T)
 
 
 # ---- Bad input.

@@ -1,21 +1,30 @@
 """`lib.transformer` against transformers' Llama and a slow loop."""
 
 import copy
+import functools
 import itertools
 import math
+import pickle
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call, grad, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from lib.kv_cache import KVCache
 from lib.tied_head import count_parameters, is_tied
 from lib.transformer import (
     PRESETS,
+    Position,
     Transformer,
     TransformerConfig,
     choose_tokens,
@@ -49,12 +58,109 @@ SCALED = {
     },
 }
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0}
-each_position = pytest.mark.parametrize("position", POSITIONS)
+
+
+# Encodings that a reader might make up, one for each seam.
+
+
+class Clock(Position):
+    """Rows on the tokens: what three hands show, through a learned dial."""
+
+    def __init__(self, width=SMALL.d_model):
+        super().__init__()
+        self.dial = torch.nn.Linear(6, width)
+
+    def add(self, x, positions):
+        speeds = torch.tensor([1.0, 0.1, 0.01], device=x.device)
+        angles = positions[..., None] * speeds
+        hands = torch.cat([angles.sin(), angles.cos()], dim=-1)
+        return x + self.dial(hands.to(x.dtype))
+
+    def slow_add(self, x, place):
+        angles = [place * speed for speed in (1.0, 0.1, 0.01)]
+        hands = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+        weight, bias = (p.detach().double().numpy() for p in self.dial.parameters())
+        return x + weight @ hands + bias
+
+
+class Twist(Position):
+    """A turn of q and k: the first pair of features, by a learned speed."""
+
+    def __init__(self, layout="half"):
+        super().__init__()
+        self.layout, self.speed = layout, torch.nn.Parameter(torch.empty(1))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        torch.nn.init.uniform_(self.speed, 0.5, 1.0)
+
+    def tables(self, positions):
+        angles = (positions * self.speed.float())[:, None, :, None]
+        return angles.cos(), angles.sin()  # [1 or B, 1, T, 1]
+
+    def turn(self, q, k, tables):
+        return self.twist(q, *tables), self.twist(k, *tables)
+
+    def twist(self, x, cos, sin):
+        other = x.shape[-1] // 2 if self.layout == "half" else 1
+        a, b = x[..., :1], x[..., other : other + 1]
+        parts = a * cos - b * sin, x[..., 1:other], b * cos + a * sin
+        return torch.cat([*parts, x[..., other + 1 :]], dim=-1).type_as(x)
+
+    def slow_turn(self, x, place):
+        out, angle = x.copy(), place * self.speed.item()
+        i = len(x) // 2 if self.layout == "half" else 1
+        out[0] = x[0] * math.cos(angle) - x[i] * math.sin(angle)
+        out[i] = x[i] * math.cos(angle) + x[0] * math.sin(angle)
+        return out
+
+
+class LateTwist(Twist):
+    """The same turn, of keys that were cached as they are."""
+
+    late = True
+
+    def turn(self, q, k, tables):
+        cut = ([t[:, :, -x.shape[2] :] for t in tables] for x in (q, k))
+        return tuple(self.twist(x, *t) for x, t in zip((q, k), cut, strict=True))
+
+
+class Steps(Position):
+    """A price on the scores: one learned number a head for each distance."""
+
+    def __init__(self, heads=SMALL.num_heads):
+        super().__init__()
+        self.cost = torch.nn.Parameter(torch.empty(heads, 8))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        torch.nn.init.normal_(self.cost)
+
+    def price(self, places):
+        far = places.queries[:, :, None] - places.keys[:, None, :]
+        return self.cost[:, far.clamp(0, 7)].movedim(0, 1)
+
+    def slow_price(self, head, place, other):
+        return self.cost[head, min(max(place - other, 0), 7)].item()
+
+
+MADE_UP = {"clock": Clock, "twist": Twist, "late twist": LateTwist, "steps": Steps}
+KINDS = (*POSITIONS, *MADE_UP)
+ABSOLUTE = ("sinusoidal", "learned", "clock")
+PRICED = ("alibi", "t5", "steps")
+each_position = pytest.mark.parametrize("position", KINDS)
+
+
+def make(position="rope", config=SMALL, **options) -> Transformer:
+    """A model of any kind, those made up here included."""
+    if position in MADE_UP:
+        return Transformer(replace(config, **options), position=MADE_UP[position]())
+    return Transformer(replace(config, position=position, **options))
 
 
 def build(seed=0, **options) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(replace(SMALL, **options))
+    model = make(**options)
     for name, weight in model.named_parameters():
         if "norm" in name:  # norms that do nothing would hide a missing one
             torch.nn.init.uniform_(weight, 0.5, 1.5)
@@ -98,6 +204,25 @@ def slow_slopes(heads):
     return first + second[0::2][: heads - whole]
 
 
+def slow_bucket(back, buckets=32, far=128):
+    """T5's, one direction: half of them for near distances, the rest by logarithm."""
+    near, back = buckets // 2, max(back, 0)
+    if back < near:
+        return back
+    share = math.log(back / near) / math.log(far / near)
+    return min(near + int(share * (buckets - near)), buckets - 1)
+
+
+def slow_price(model, head, place, other):
+    kind = model.config.position
+    if kind == "alibi":
+        return -slow_slopes(model.config.num_heads)[head] * abs(place - other)
+    if kind == "t5":
+        return model.position.weight[slow_bucket(place - other), head].item()
+    own = getattr(model.position, "slow_price", None)
+    return 0.0 if own is None else own(head, place, other)
+
+
 def slow_logits(model, ids, places, real=None):
     """Logits `[T, V]` of one row; `places` are read by number, keys by order."""
     config = model.config
@@ -108,6 +233,8 @@ def slow_logits(model, ids, places, real=None):
         xs = [x + slow_wave(p, len(x)) for x, p in zip(xs, places, strict=True)]
     if config.position == "learned":
         xs = [x + w["position.weight"][p] for x, p in zip(xs, places, strict=True)]
+    if isinstance(model.position, Clock):
+        xs = [model.position.slow_add(x, p) for x, p in zip(xs, places, strict=True)]
     for n in range(config.num_layers):
         of = {k.split(".", 2)[2]: v for k, v in w.items() if f"blocks.{n}." in k}
         normed = [slow_norm(x, of["attention_norm.weight"]) for x in xs]
@@ -115,10 +242,13 @@ def slow_logits(model, ids, places, real=None):
             [(of[f"attention.{part}.weight"] @ x).reshape(-1, width) for x in normed]
             for part in "qkv"
         )
-        if config.position == "rope":
+        if config.position == "rope" or isinstance(model.position, Twist):
+            turn = getattr(model.position, "slow_turn", None) or functools.partial(
+                slow_turn, layout=config.rope_layout
+            )
             q, k = (
                 [
-                    np.stack([slow_turn(h, p, config.rope_layout) for h in heads])
+                    np.stack([turn(h, p) for h in heads])
                     for heads, p in zip(side, places, strict=True)
                 ]
                 for side in (q, k)
@@ -128,10 +258,8 @@ def slow_logits(model, ids, places, real=None):
             for h in range(config.num_heads):
                 seen = [j for j in range(i + 1) if real is None or real[j]]
                 scores = [q[i][h] @ k[j][h // group] / math.sqrt(width) for j in seen]
-                if config.position == "alibi":
-                    price = slow_slopes(config.num_heads)[h]
-                    far = [abs(places[i] - places[j]) for j in seen]
-                    scores = [s - price * d for s, d in zip(scores, far, strict=True)]
+                prices = [slow_price(model, h, places[i], places[j]) for j in seen]
+                scores = [s + price for s, price in zip(scores, prices, strict=True)]
                 shares = np.exp(np.array(scores) - max(scores, default=0))
                 rows = [v[j][h // group] for j in seen] or [np.zeros(width)]
                 mixed.append(shares @ rows / shares.sum() if seen else rows[0])
@@ -317,7 +445,7 @@ def test_given_positions_with_a_cache_equal_one_pass(position):
     torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("position", ["none", "sinusoidal", "learned", "rope"])
+@pytest.mark.parametrize("position", sorted({*KINDS} - {*PRICED, "late twist"}))
 @torch.no_grad()
 def test_a_cached_step_may_name_its_own_position_alone(position):
     model, ids = build(position=position), draw()
@@ -329,7 +457,10 @@ def test_a_cached_step_may_name_its_own_position_alone(position):
 
 
 @pytest.mark.parametrize(
-    "options", [{"position": "alibi"}, {"rope_parameters": DYNAMIC}], ids=str
+    "options",
+    [{"position": kind} for kind in (*PRICED, "late twist")]
+    + [{"rope_parameters": DYNAMIC}],
+    ids=str,
 )
 @torch.no_grad()
 def test_a_step_that_needs_the_positions_of_all_says_so(options):
@@ -382,17 +513,17 @@ def test_a_token_does_not_see_its_future(position):
 @torch.no_grad()
 def test_shifting_all_positions_matters_only_where_places_are_absolute():
     ids, shifted = draw(), torch.arange(9) + 13
-    for position in POSITIONS:
+    for position in KINDS:
         model = build(position=position)
         same = torch.allclose(model(ids), model(ids, shifted), atol=1e-4)
-        assert same == (position not in ("sinusoidal", "learned")), position
+        assert same == (position not in ABSOLUTE), position
 
 
 @torch.no_grad()
 def test_dropped_tokens_keep_their_numbers():
     """A cache that drops the oldest: the rest attends as under a mask."""
     ids = draw()
-    for position in POSITIONS:
+    for position in KINDS:
         model = build(position=position, num_layers=1)
         cache = KVCache(1)
         model(ids[:, :8], cache=cache)
@@ -402,6 +533,274 @@ def test_dropped_tokens_keep_their_numbers():
         step = model(ids[:, 8:], cache=cache)[:, 0]
         whole = model(ids, torch.arange(9), mask=mask.long())[:, 8]
         torch.testing.assert_close(step, whole, rtol=2e-5, atol=2e-5)
+
+
+# An encoding handed in: each seam is learned through, and nothing is lost on the way.
+
+
+def loss_after(steps: int, position: str) -> float:
+    """Train one layer, which cannot count by itself, to say the token before."""
+    torch.manual_seed(0)
+    config = replace(PRESETS["tiny"], num_layers=1, std=0.1, vocab_size=16)
+    sizes = {"clock": [config.d_model], "steps": [config.num_heads]}
+    if position in MADE_UP:
+        own = MADE_UP[position](*sizes.get(position, []))
+        if position == "steps":
+            torch.nn.init.zeros_(own.cost)
+        model = Transformer(config, position=own)
+    else:
+        model = Transformer(replace(config, position=position))
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        rows = torch.stack([torch.randperm(16)[:8] for _ in range(32)])
+        logits, before = model(rows)[:, 1:], rows[:, :-1]
+        loss = F.cross_entropy(logits.flatten(0, 1), before.flatten())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return loss.item()
+
+
+def test_a_made_up_encoding_trains_at_each_seam():
+    assert loss_after(90, "none") > 1.2
+    for position in MADE_UP:
+        assert loss_after(90, position) < 0.3, position
+
+
+@torch.no_grad()
+def test_the_encoding_on_the_reference_page_is_a_whole_one():
+    page = Path(__file__).parents[1] / "appendices" / "e_api_models.md"
+    (code,) = re.findall("```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    names = {"Position": Position, "Transformer": Transformer, "PRESETS": PRESETS}
+    exec(code, names | {"torch": torch, "nn": torch.nn}, names)
+    model, ids, cache = names["model"].eval(), draw(), KVCache(2)
+    parts = [model(ids[:, :5], cache=cache), model(ids[:, 5:], cache=cache)]
+    torch.testing.assert_close(torch.cat(parts, 1), model(ids), rtol=2e-5, atol=2e-5)
+    bare = model.with_options(position="none")
+    assert (bare(ids) - model(ids)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("position", MADE_UP)
+def test_an_encoding_is_handed_in_as_it_is(position):
+    own = MADE_UP[position]()
+    before = copy.deepcopy(own.state_dict())
+    model = Transformer(SMALL, position=own)
+    assert model.position is own
+    assert model.config == replace(SMALL, position="own")
+    for name, weight in own.state_dict().items():
+        assert torch.equal(weight, before[name])
+    assert {f"position.{name}" for name in before} <= set(model.state_dict())
+    with pytest.raises(ValueError, match=r"'own': hand .* over, Transformer\(config"):
+        Transformer(model.config)
+
+
+@pytest.mark.parametrize("thing", ["rope", torch.nn.Identity(), Clock])
+def test_what_is_no_encoding_is_refused(thing):
+    with pytest.raises(TypeError, match="position must be a Position, got"):
+        Transformer(SMALL, position=thing)
+
+
+def test_the_base_does_nothing():
+    ids = draw()
+    torch.manual_seed(0)
+    bare = Transformer(replace(SMALL, position="none"))
+    torch.manual_seed(0)
+    assert torch.equal(Transformer(SMALL, position=Position())(ids), bare(ids))
+
+
+def pointers(model):
+    return [p.data_ptr() for p in model.parameters()]
+
+
+@each_position
+@torch.no_grad()
+def test_options_keep_every_encoding_and_its_weights(position):
+    model, ids = build(position=position).requires_grad_(False), draw()
+    other = model.with_options()
+    assert pointers(other) == pointers(model)
+    assert not any(p.requires_grad for p in other.parameters())
+    assert torch.equal(other(ids), model(ids))
+    other.to(torch.bfloat16)  # a second model, not the same modules
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert torch.equal(model.with_options()(ids), model(ids))
+
+
+@each_position
+@torch.no_grad()
+def test_options_change_every_encoding_for_any_other(position):
+    """Those that own no weights, and those that are handed in with theirs."""
+    model, ids = build(position=position), draw()
+    for kind in ("none", "sinusoidal", "rope", "alibi"):
+        other = model.with_options(position=kind)
+        assert other.config.position == kind
+        check_slow(other, ids)
+    weights = len(list(model.blocks.parameters()))
+    for kind, make_own in MADE_UP.items():
+        own = make_own()
+        other = model.with_options(position=own)
+        assert other.position is own, kind
+        check_slow(other, ids)
+        shared = set(pointers(other)) & set(pointers(model))
+        assert len(shared) >= weights
+
+
+@pytest.mark.parametrize("position", ["learned", "t5"])
+def test_options_do_not_draw_weights(position):
+    for kind in ("rope", "clock"):
+        with pytest.raises(RuntimeError, match=r"position\.weight"):
+            build(position=kind).with_options(position=position)
+
+
+@each_position
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@torch.no_grad()
+def test_both_layouts_with_a_cache(position, layout):
+    model = build(position=position).with_options(rope_layout=layout)
+    ids, cache = draw(), KVCache(3)
+    check_slow(model, ids)
+    parts = [model(ids[:, :5], cache=cache), model(ids[:, 5:], cache=cache)]
+    torch.testing.assert_close(torch.cat(parts, 1), model(ids), rtol=2e-5, atol=2e-5)
+
+
+def test_an_encoding_keeps_its_layout_unless_told():
+    model = Transformer(SMALL, position=Twist("interleaved"))
+    assert model.with_options(norm_eps=1e-6).position.layout == "interleaved"
+    assert model.with_options(rope_layout="half").position.layout == "half"
+    assert model.position.layout == "interleaved"
+    with pytest.raises(ValueError, match=r"position must be one of .*, got 5"):
+        model.with_options(position=5)
+
+
+@each_position
+def test_copies_and_files_of_every_kind(position, tmp_path):
+    model, ids = build(position=position), draw()
+    again = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    torch.save(model.state_dict(), tmp_path / "state.pt")
+    again.append(make(position).eval())
+    again[-1].load_state_dict(torch.load(tmp_path / "state.pt"))
+    for copied in again:
+        assert torch.equal(copied(ids), model(ids))
+        assert is_tied(copied.embedding, copied.head)
+
+
+def test_states_of_the_kinds_have_the_keys_they_had():
+    keys = {
+        kind: [key for key in make(kind).state_dict() if key.startswith("position")]
+        for kind in POSITIONS
+    }
+    wanted = {kind: [] for kind in POSITIONS}
+    assert keys == wanted | {"learned": ["position.weight"], "t5": ["position.weight"]}
+
+
+def test_slopes_stay_fp32():
+    model = build(position="alibi").to(torch.bfloat16)
+    assert model.position.slopes.dtype == torch.float32
+    assert model.position.slopes.tolist() == slow_slopes(6)
+
+
+# Under torch's transforms, and with few reads of values.
+
+
+@each_position
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's fallback
+def test_p1_gradients_of_single_samples(position):
+    model, ids = build(position=position), draw(batch=3, tokens=5)
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(weights, row):
+        return functional_call(model, weights, (row[None],)).square().sum()
+
+    found = vmap(grad(loss), in_dims=(None, 0))(weights, ids)
+    for n, row in enumerate(ids):
+        model.zero_grad()
+        model(row[None]).square().sum().backward()
+        for name, p in model.named_parameters():
+            torch.testing.assert_close(found[name][n], p.grad, rtol=1e-3, atol=1e-4)
+
+
+@each_position
+@pytest.mark.parametrize("masked", [False, True])
+def test_p2_plans_memory_under_fake_tensors(position, masked):
+    with FakeTensorMode():
+        model, cache = make(position), KVCache(3)
+        ids = torch.zeros(1, 4, dtype=torch.int64)
+        mask = torch.ones(1, 5, dtype=torch.int64) if masked else None
+        out = model(ids, cache=cache, mask=None if mask is None else mask[:, :4])
+        assert out.shape == (1, 4, 37)
+        step = model(ids[:, :1], cache=cache, mask=mask)
+        assert step.shape == (1, 1, 37)
+
+
+class Reads(TorchDispatchMode):
+    """Count what makes the host wait for a value."""
+
+    waits = ("_local_scalar_dense", "equal", "is_nonzero", "nonzero")
+
+    def __init__(self, monkeypatch):
+        super().__init__()
+        self.count, to_list = 0, torch.Tensor.tolist
+
+        def tolist(tensor):  # torch dispatches none
+            self.count += 1
+            return to_list(tensor)
+
+        monkeypatch.setattr(torch.Tensor, "tolist", tolist)
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.count += op.overloadpacket.__name__ in self.waits
+        return op(*args, **(kwargs or {}))
+
+
+@each_position
+@pytest.mark.parametrize("mask", [None, "int", "bool"])
+@pytest.mark.parametrize("given", [False, True])
+@torch.no_grad()
+def test_p3_a_call_reads_once(position, mask, given, monkeypatch):
+    model, ids, cache = build(position=position, num_layers=6), draw(), KVCache(6)
+    if mask is not None:
+        kinds = {"int": torch.int64, "bool": torch.bool}
+        mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1, 1, 1], [1] * 9], dtype=kinds[mask])
+    for start, end in ((0, 8), (8, 9)):
+        some = None if mask is None else mask[:, :end]
+        places = torch.arange(end) if given else None
+        with Reads(monkeypatch) as reads:
+            model(ids[:, start:end], places, cache, some)
+        monkeypatch.undo()
+        assert reads.count <= 1
+
+
+@each_position
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@torch.no_grad()
+def test_p21_traces(position):
+    model = build(position=position)
+    for mask in (None, torch.tensor([[0, 1, 1, 1, 1, 1, 1, 1, 1]] * 2)):
+        inputs = {"ids": draw()} | ({} if mask is None else {"mask": mask})
+        traced = torch.jit.trace(model, example_kwarg_inputs=inputs)
+        other = inputs | {"ids": draw(seed=5)}
+        torch.testing.assert_close(traced(**other), model(**other))
+
+
+@each_position
+@torch.no_grad()
+def test_p23_an_empty_batch_gives_an_empty_result(position):
+    model, ids = build(position=position), torch.zeros(0, 4, dtype=torch.int64)
+    for mask in (None, torch.ones(0, 5, dtype=torch.int64)):
+        cache, first = KVCache(3), None if mask is None else mask[:, :4]
+        assert model(ids, cache=cache, mask=first).shape == (0, 4, 37)
+        assert model(ids[:, :1], cache=cache, mask=mask).shape == (0, 1, 37)
+        assert model(ids, torch.arange(4)).shape == (0, 4, 37)
+    scaled = build(rope_parameters=DYNAMIC)
+    assert scaled(ids).shape == (0, 4, 37)
+    assert generate(model, ids, 2).shape == (0, 6)
+
+
+@each_position
+def test_exports(position):
+    model, ids = build(position=position), draw()
+    exported = torch.export.export(model, (ids,)).module()
+    torch.testing.assert_close(exported(ids), model(ids))
 
 
 # The module: dtypes, devices, the meta device, options, sizes.
@@ -436,14 +835,13 @@ def test_bf16_stays_near_fp32_far_into_the_sequence(position):
 
 @each_position
 def test_materialises_from_the_meta_device(position):
-    config = replace(SMALL, position=position)
     with torch.device("meta"):
-        model = Transformer(config)
+        model = make(position)
     model = model.to_empty(device="cpu")
     torch.manual_seed(0)
     model.reset_parameters()
     torch.manual_seed(0)
-    fresh = Transformer(config)
+    fresh = make(position)
     fresh.reset_parameters()
     torch.manual_seed(0)
     fresh.reset_parameters()
@@ -452,6 +850,7 @@ def test_materialises_from_the_meta_device(position):
 
 @each_position
 def test_compiles_to_one_graph(position):
+    torch.compiler.reset()  # one process may compile eight models
     model = build(position=position)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     for tokens in (8, 12):
@@ -525,6 +924,43 @@ def test_the_start_is_as_wide_as_it_says():
 def test_a_bad_configuration_is_refused(options, error, words):
     with pytest.raises(error, match=words):
         Transformer(replace(SMALL, **options))
+
+
+SIZES = (
+    "vocab_size",
+    "d_model",
+    "num_layers",
+    "num_heads",
+    "num_kv_heads",
+    "d_hidden",
+    "max_positions",
+)
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+def test_p26_sizes_of_numpy_become_ints(name, kind):
+    config = replace(SMALL, **{name: kind(getattr(SMALL, name))})
+    assert config == SMALL
+    assert repr(config) == repr(SMALL)
+    assert type(getattr(config, name)) is int
+    assert Transformer(config)(draw()).shape == (2, 9, 37)
+    for wrong in (np.float64(8), True, np.bool_(True), "8"):
+        with pytest.raises(TypeError, match=f"{name} must be an int"):
+            replace(SMALL, **{name: wrong})
+
+
+def test_p26_counts_of_numpy():
+    model, ids = build(), draw()
+    assert torch.equal(generate(model, ids, np.int64(3)), generate(model, ids, 3))
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 5)
+    assert choose_tokens(logits, 1.0, np.int64(1), generator).equal(logits.argmax(1))
+    for wrong in (True, 2.0, "2"):
+        with pytest.raises(TypeError, match="max_new_tokens must be an int"):
+            generate(model, ids, wrong)
+        with pytest.raises(TypeError, match="top_k must be an int"):
+            choose_tokens(logits, 1.0, wrong)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from lib.checks import INTEGER_DTYPES
+from lib.checks import check_floating, check_positions, check_size
 
 
 def alibi_slopes(num_heads: int) -> Tensor:
@@ -33,10 +33,7 @@ def alibi_slopes(num_heads: int) -> Tensor:
         >>> alibi_slopes(3).tolist()
         [0.0625, 0.00390625, 0.25]
     """
-    if isinstance(num_heads, bool) or not isinstance(num_heads, int):
-        raise TypeError(f"num_heads must be an int, got {num_heads!r}")
-    if num_heads < 1:
-        raise ValueError(f"num_heads must be at least 1, got {num_heads}")
+    num_heads = check_size("num_heads", num_heads)
     whole = 2 ** (num_heads.bit_length() - 1)  # the largest power of two
     powers = [8 * i / whole for i in range(1, whole + 1)]
     powers += [4 * i / whole for i in range(1, 2 * (num_heads - whole), 2)]
@@ -86,27 +83,7 @@ def alibi_bias(
 
 
 def check_slopes(slopes: Tensor) -> None:
-    if not slopes.is_floating_point():
-        raise TypeError(f"slopes must be floating, got {slopes.dtype}")
+    """Check that slopes are floating, `[H]`."""
+    check_floating("slopes", slopes)
     if slopes.dim() != 1:
         raise ValueError(f"slopes must be [H], got {list(slopes.shape)}")
-
-
-def check_positions(
-    name: str, positions: Tensor, shape: tuple[int, int] | None = None
-) -> Tensor:
-    """Check integers `[T]` or `[B, T]`; returns int64 `[1 or B, T]`."""
-    kind = getattr(positions, "dtype", type(positions).__name__)
-    if kind not in INTEGER_DTYPES:
-        raise TypeError(f"{name} must be an integer tensor, got {kind}")
-    rows = positions[None] if positions.dim() == 1 else positions
-    batch, tokens = ("B", "T") if shape is None else shape
-    fits = rows.dim() == 2 and (
-        shape is None or (rows.shape[0] in (1, batch) and rows.shape[1] == tokens)
-    )
-    if not fits:
-        raise ValueError(
-            f"{name} must be [{tokens}] or [{batch}, {tokens}], got "
-            f"{list(positions.shape)}"
-        )
-    return rows.long()

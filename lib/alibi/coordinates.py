@@ -60,18 +60,19 @@ def with_coordinates(
     own = -steep * (q_places - last)[:, None, :].to(exact) / 256  # [1 or B, H, Tq]
     of_q = (256 * short, 256 * short, own, short, 256 * rest, 256 * rest, rest, 2**15)
     high, middle, low = (d[:, None].to(exact) for d in _digits(k_places - last))
-    hidden = torch.zeros_like(low)  # [1 or B, 1, Tk]
-    if real is not None:
-        hidden = hidden.masked_fill(~real[:, None], -(2**15))
-    whole = torch.full_like(low, 256)
+    whole, hidden = torch.full_like(low, 256), _below_all(low, real)
     of_k = (high, middle, whole, low, high, middle, low, hidden)
-    one = torch.ones_like(own)
+    one, none = torch.ones_like(own), [torch.zeros_like(low)] * COORDINATES
+    terms = [one * term for term in of_q], torch.broadcast_tensors(*of_k), none
     width = max(q.shape[3], v.shape[3])
-    return (
-        _before(q, [one * term for term in of_q], width),
-        _before(k, torch.broadcast_tensors(*of_k), width),
-        _before(v, [torch.zeros_like(low)] * COORDINATES, width),
-    )
+    wide = (_before(x, t, width) for x, t in zip((q, k, v), terms, strict=True))
+    return tuple(wide)
+
+
+def _below_all(low: Tensor, real: Tensor | None) -> Tensor:
+    """Make the term of keys that are not real: `[1 or B, 1, Tk]`, like low."""
+    hidden = torch.zeros_like(low)
+    return hidden if real is None else hidden.masked_fill(~real[:, None], -(2**15))
 
 
 def _before(x: Tensor, terms: Sequence[Tensor], width: int) -> Tensor:

@@ -1,10 +1,11 @@
 """One table for both ends of a model: the output head that owns no weight."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
+
+from lib.checks import number
 
 
 class TiedLMHead(nn.Module):
@@ -21,6 +22,7 @@ class TiedLMHead(nn.Module):
 
     With FSDP2 leave the embedding in the root's group, or shard both as one group,
     `fully_shard([embedding, head])`: a head outside the group sees a sharded table.
+    `nn.DataParallel` copies modules one by one and cannot see the tie; it is refused.
 
     Args:
         embedding: a module with `weight` `[V, d]`, such as `TokenEmbedding`.
@@ -32,6 +34,7 @@ class TiedLMHead(nn.Module):
             number, hidden states that are not floating point.
         ValueError: a scale that is not finite, hidden states of another width, and
             loading a state whose head differs from its embedding.
+        RuntimeError: `nn.DataParallel`.
 
     Source:
         Press & Wolf 2017 and Inan et al. 2017 (one table); T5's scale as in
@@ -48,11 +51,7 @@ class TiedLMHead(nn.Module):
 
     def __init__(self, embedding: nn.Module, bias: bool = False, scale: float = 1.0):
         super().__init__()
-        if isinstance(scale, bool) or not isinstance(scale, int | float):
-            raise TypeError(f"scale must be a number, got {scale!r}")
-        if not math.isfinite(scale):
-            raise ValueError(f"scale must be finite, got {scale}")
-        self.scale = scale
+        self.scale = number("scale", scale)
         self._hold(embedding)
         self.register_parameter("bias", None)
         if bias:
@@ -115,6 +114,13 @@ class TiedLMHead(nn.Module):
         bias = "" if self.bias is None else ", bias=True"
         scale = "" if self.scale == 1.0 else f", scale={self.scale:.4g}"
         return f"{self.in_features}, {self.out_features}{bias}{scale}"
+
+    def _replicate_for_data_parallel(self):
+        """Refuse: the replica would go on reading the original's table."""
+        raise RuntimeError(
+            "nn.DataParallel would leave a tied head with the table of the first "
+            "device: use DistributedDataParallel or FSDP2"
+        )
 
     # Loading. The embedding and the head are visited in the order in which the model
     # holds them, and each sees its own keys alone. `_seen` is what the first of the
@@ -192,7 +198,8 @@ def tie_weights(embedding: nn.Module, head: nn.Module) -> nn.Module:
         The head, changed in place.
 
     Raises:
-        ValueError: a head whose weight has another shape than the table.
+        ValueError: a head whose weight has another shape than the table, or an
+            `nn.Linear` where either weight is parametrized.
 
     Example:
         >>> table, head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
@@ -205,6 +212,7 @@ def tie_weights(embedding: nn.Module, head: nn.Module) -> nn.Module:
             f"{tuple(embedding.weight.shape)}"
         )
     if not isinstance(head, TiedLMHead):
+        refuse_parametrized(embedding, head)
         head.weight = embedding.weight
     elif head.embedding is not embedding:
         head._hold(embedding)
@@ -244,17 +252,30 @@ def untie(embedding: nn.Module, head: nn.Module) -> nn.Linear:
 
 
 def is_tied(embedding: nn.Module, head: nn.Module) -> bool:
-    """Tell whether a head uses the very Parameter of an embedding.
+    """Tell whether a head uses the table of an embedding: its module or its Parameter.
 
-    Equal numbers do not make a tie, and neither do two Parameters over one memory:
-    an optimiser takes them for two.
+    A `TiedLMHead` that holds the module is tied whatever becomes of the weight, also
+    where it is parametrized. Equal numbers do not make a tie, and neither do two
+    Parameters over one memory: an optimiser takes them for two.
 
     Example:
         >>> table = nn.Embedding(5, 3)
         >>> is_tied(table, TiedLMHead(table))
         True
     """
+    if isinstance(head, TiedLMHead) and head.embedding is embedding:
+        return True
     return head.weight is embedding.weight
+
+
+def refuse_parametrized(*modules: nn.Module) -> None:
+    """Refuse parametrized weights: what is computed cannot be put in place."""
+    for module in modules:
+        if is_parametrized(module):
+            raise ValueError(
+                f"{type(module).__name__} has computed weights: call "
+                "torch.nn.utils.parametrize.remove_parametrizations first"
+            )
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -3,6 +3,8 @@
 from torch import nn
 
 from lib.checks import check_size
+from lib.tied_head.head import is_tied, refuse_parametrized
+from lib.token_embedding import TokenEmbedding
 
 
 def resize_token_embeddings(
@@ -29,7 +31,7 @@ def resize_token_embeddings(
 
     Raises:
         TypeError: n or the multiple is not an int.
-        ValueError: n or the multiple is below 1.
+        ValueError: n or the multiple is below 1, or a weight is parametrized.
         IndexError: the padding row would be cut off.
 
     Example:
@@ -39,16 +41,18 @@ def resize_token_embeddings(
         >>> table.num_embeddings, head.out_features, head.weight is table.weight
         (16, 16, True)
     """
-    check_size("n", n)
+    n = check_size("n", n)
     if pad_to_multiple_of is not None:
-        check_size("pad_to_multiple_of", pad_to_multiple_of)
-        n = -(-n // pad_to_multiple_of) * pad_to_multiple_of
+        multiple = check_size("pad_to_multiple_of", pad_to_multiple_of)
+        n = -(-n // multiple) * multiple
+    refuse_parametrized(embedding, head)
     padding_idx = getattr(embedding, "padding_idx", None)
     if padding_idx is not None and padding_idx >= n:
         raise IndexError(f"padding_idx {padding_idx} is outside a table of {n} rows")
-    std, tied = getattr(embedding, "std", 0.02), head.weight is embedding.weight
+    std, tied = getattr(embedding, "std", 0.02), is_tied(embedding, head)
     embedding.weight = _resized(embedding.weight, n, std)
-    embedding.num_embeddings = n
+    if not isinstance(embedding, TokenEmbedding):  # which reads it off its table
+        embedding.num_embeddings = n
     if not tied:
         head.weight = _resized(head.weight, n, std)
     elif head.weight is not embedding.weight:  # an nn.Linear does not follow by itself

@@ -1,12 +1,17 @@
 """A decoder-only transformer to read in one sitting, and how it writes on."""
 
+from lib.transformer.blocks import Block
 from lib.transformer.config import PRESETS, TransformerConfig
 from lib.transformer.generate import choose_tokens, generate
-from lib.transformer.model import Block, Transformer
+from lib.transformer.model import Transformer
+from lib.transformer.places import Places
+from lib.transformer.positions import Position
 
 __all__ = [
     "PRESETS",
     "Block",
+    "Places",
+    "Position",
     "Transformer",
     "TransformerConfig",
     "choose_tokens",

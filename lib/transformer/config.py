@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from lib.checks import check_size
 
-POSITIONS = ("none", "sinusoidal", "learned", "rope", "alibi")
+POSITIONS = ("none", "sinusoidal", "learned", "rope", "alibi", "t5")
+OWN = "own"  # what a model's configuration says if it was handed a `Position`
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class TransformerConfig:
         num_heads: query heads; each has d_model / num_heads features.
         num_kv_heads: heads of keys and values, a divisor of num_heads.
         d_hidden: width inside SwiGLU.
-        position: "none", "sinusoidal", "learned", "rope" or "alibi".
+        position: "none", "sinusoidal", "learned", "rope", "alibi" or "t5"; "own" in a
+            model that was handed a `Position`.
         max_positions: rows of a learned table; with RoPE the trained length, which some
             scalings need. It limits nothing else.
         rope_base: base of RoPE's frequencies; `rope_theta` in the dict beats it.
@@ -32,7 +34,7 @@ class TransformerConfig:
 
     Raises:
         ValueError: a size below 1, sizes that do not divide, an unknown position.
-        TypeError: a size that is not an int.
+        TypeError: a size that is not an integer.
 
     Example:
         >>> TransformerConfig(256, 64, 2, num_heads=4, num_kv_heads=2, d_hidden=176)
@@ -61,13 +63,14 @@ class TransformerConfig:
     def __post_init__(self):
         sizes = "vocab_size d_model num_layers num_heads num_kv_heads d_hidden"
         for name in [*sizes.split(), "max_positions"]:
-            check_size(name, getattr(self, name))
+            size = check_size(name, getattr(self, name))
+            object.__setattr__(self, name, size)  # an int, also where NumPy's was given
         d_model, heads, kv_heads = self.d_model, self.num_heads, self.num_kv_heads
         if d_model % heads:
             raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
         if heads % kv_heads:
             raise ValueError(f"{heads} heads cannot share {kv_heads} kv heads evenly")
-        if self.position not in POSITIONS:
+        if self.position not in (*POSITIONS, OWN):
             known = ", ".join(POSITIONS)
             raise ValueError(f"position must be one of {known}, got {self.position!r}")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from lib.checks import check_integer, check_size
 from lib.kv_cache import KVCache
 from lib.transformer.model import Transformer
 
@@ -29,6 +30,7 @@ def choose_tokens(
 
     Raises:
         ValueError: a negative temperature, top_k outside 1 … V.
+        TypeError: a top_k that is not an integer.
 
     Source: Fan et al. 2018, section 5.2 (top-k).
 
@@ -39,7 +41,7 @@ def choose_tokens(
     if not temperature >= 0:
         raise ValueError(f"temperature must be at least 0, got {temperature}")
     size = logits.shape[-1]
-    if top_k is not None and not 1 <= top_k <= size:
+    if top_k is not None and not 1 <= check_integer("top_k", top_k) <= size:
         raise ValueError(f"top_k must be from 1 to {size}, got {top_k}")
     if temperature == 0:
         return logits.argmax(dim=-1)
@@ -91,8 +93,7 @@ def generate(
         >>> generate(model, torch.tensor([[72, 101]]), max_new_tokens=3).shape
         torch.Size([1, 5])
     """
-    if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens must be at least 0, got {max_new_tokens}")
+    max_new_tokens = check_size("max_new_tokens", max_new_tokens, at_least=0)
     _check_ends(mask)
     cache = KVCache(model.config.num_layers) if use_cache else None
     ended = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
@@ -112,7 +113,7 @@ def generate(
         ids = torch.cat([ids, new], dim=1)
         if mask is not None:
             mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
-        if ended.all():
+        if eos_id is not None and ended.all():
             break
     return ids
 

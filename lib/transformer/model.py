@@ -1,125 +1,25 @@
-"""A decoder-only transformer to read in one sitting, with five kinds of word order.
+"""A decoder-only transformer to read in one sitting, with any encoding of the place.
 
 The parts are those of Llama: RMSNorm before each half of a block, grouped-query
-attention, SwiGLU, no biases. What a token knows of its place is an option, and where
+attention, SwiGLU, no biases. What a token knows of its place is a `Position`, and where
 tokens stand is an argument of every call.
 """
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
-from lib.attention import INTEGERS, causal_attention
+from lib.checks import check_ranges, ids_range, mask_range, unchecked
 from lib.kv_cache import KVCache
-from lib.learned import LearnedPositionalEmbedding, positions_from_mask
-from lib.rope import RotaryEmbedding, apply_rope
-from lib.sinusoidal import SinusoidalPositionalEncoding
-from lib.tied_head import TiedLMHead
+from lib.tied_head import TiedLMHead, is_tied
 from lib.token_embedding import TokenEmbedding
-from lib.transformer.config import TransformerConfig
-
-
-class Call(NamedTuple):
-    """What all layers share in one call.
-
-    Args:
-        tables: RoPE's cos and sin: of the new tokens or, if `late`, of all.
-        late: whether keys are cached as they are and rotated when they are used.
-        bias: ALiBi's `[1 or B, H, T, all]`, where the caller gave the positions.
-        places: ALiBi's `[B, all]`, where a mask gave them; the order of tokens if None.
-        mask: `[B, all]`, 1 for real tokens.
-        cache: keys and values of earlier calls.
-    """
-
-    tables: tuple[Tensor, Tensor] | None
-    late: bool
-    bias: Tensor | None
-    places: Tensor | None
-    mask: Tensor | None
-    cache: KVCache | None
-
-
-class Attention(nn.Module):
-    """Attend to the tokens so far; queries may share heads of keys and values.
-
-    Source: Ainslie et al. 2023 (grouped queries); no biases, as in Llama.
-    """
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        width, kv_width = config.d_model, config.num_kv_heads * config.head_dim
-        self.config = config
-        self.q = nn.Linear(width, width, bias=False)
-        self.k = nn.Linear(width, kv_width, bias=False)
-        self.v = nn.Linear(width, kv_width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-
-    def forward(self, x: Tensor, layer: int, call: Call) -> Tensor:
-        """Mix the tokens of x `[B, T, d_model]`; returns the same shape."""
-        q, k, v = (self._split(project(x)) for project in (self.q, self.k, self.v))
-        if call.tables is not None and not call.late:
-            q, k = self._rotate(q, call.tables), self._rotate(k, call.tables)
-        if call.cache is not None:
-            k, v = call.cache.update(layer, k, v)  # [B, Hk, Tk, D]
-        if call.late:
-            q, k = self._rotate(q, call.tables), self._rotate(k, call.tables)
-        mixed = self._attend(q, k, v, call)  # [B, H, T, D]
-        return self.out(mixed.transpose(1, 2).flatten(2))  # [B, T, d_model]
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.config.head_dim)).transpose(1, 2)
-
-    def _rotate(self, x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
-        cos, sin = (table[..., -x.shape[2] :, :] for table in tables)
-        return apply_rope(x, cos, sin, self.config.rope_layout)
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, call: Call) -> Tensor:
-        keys = k.shape[2]  # fewer than all, once the cache has dropped some
-        mask = None if call.mask is None else call.mask[:, -keys:]
-        if call.bias is not None:
-            return causal_attention(q, k, v, mask, call.bias[..., -keys:])
-        if self.config.position != "alibi":
-            return causal_attention(q, k, v, mask)
-        slopes = alibi_slopes(self.config.num_heads).to(q.device)
-        if call.places is None:
-            return alibi_attention(q, k, v, slopes)
-        places = call.places[:, -keys:]
-        return alibi_attention(q, k, v, slopes, places[:, -q.shape[2] :], places, mask)
-
-
-class SwiGLU(nn.Module):
-    """Let one projection, through SiLU, gate another. Source: Shazeer 2020."""
-
-    def __init__(self, d_model: int, d_hidden: int):
-        super().__init__()
-        self.gate = nn.Linear(d_model, d_hidden, bias=False)
-        self.up = nn.Linear(d_model, d_hidden, bias=False)
-        self.down = nn.Linear(d_hidden, d_model, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Work on each token of x `[B, T, d_model]` by itself; same shape."""
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
-class Block(nn.Module):
-    """Add to each token what attention finds, then what SwiGLU makes of it."""
-
-    def __init__(self, config: TransformerConfig):
-        super().__init__()
-        self.attention_norm = nn.RMSNorm(config.d_model, config.norm_eps)
-        self.attention = Attention(config)
-        self.mlp_norm = nn.RMSNorm(config.d_model, config.norm_eps)
-        self.mlp = SwiGLU(config.d_model, config.d_hidden)
-
-    def forward(self, x: Tensor, layer: int, call: Call) -> Tensor:
-        """Update x `[B, T, d_model]`; same shape."""
-        x = x + self.attention(self.attention_norm(x), layer, call)
-        return x + self.mlp(self.mlp_norm(x))
+from lib.transformer.blocks import Block, Call
+from lib.transformer.config import OWN, TransformerConfig
+from lib.transformer.places import find_places
+from lib.transformer.positions import Position, make_position
 
 
 class Transformer(nn.Module):
@@ -128,7 +28,8 @@ class Transformer(nn.Module):
     Who sees whom goes by the order of the tokens, whatever positions are given: a
     reversed numbering does not let a token see its future. `config.position` says what
     the numbers do: nothing ("none"), add a row to each token ("sinusoidal", "learned"),
-    rotate q and k ("rope"), set the price of distance, before or after ("alibi").
+    rotate q and k ("rope"), set the price of distance ("alibi" before or after, "t5"
+    before alone). An encoding of your own is a `Position`.
 
     With "dynamic" and "longrope" scaling the frequencies depend on the length. Keys are
     then cached without their rotation; still, a later token meets earlier ones as they
@@ -136,8 +37,11 @@ class Transformer(nn.Module):
 
     Args:
         config: sizes and options.
+        position: an encoding in place of the one that `config.position` names; the
+            model's own configuration then says "own". Its weights stay as they are.
 
     Raises:
+        TypeError: a position that is no `Position`.
         ValueError, KeyError: what `RotaryEmbedding` refuses.
 
     Source: Touvron et al. 2023 (Llama); transformers 5.24.0, `LlamaForCausalLM`.
@@ -152,12 +56,14 @@ class Transformer(nn.Module):
         True
     """
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: TransformerConfig, position: Position | None = None):
         super().__init__()
-        self.config = config
+        if position is not None and not isinstance(position, Position):
+            raise TypeError(f"position must be a Position, got {position!r}")
+        self.config = config if position is None else replace(config, position=OWN)
         width, scale, std = config.d_model, config.embedding_scale, config.std
         self.embedding = TokenEmbedding(config.vocab_size, width, scale=scale, std=std)
-        self.position = _position_module(config)
+        self.position = make_position(config) if position is None else Position()
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.RMSNorm(width, config.norm_eps)
         if config.tied:
@@ -165,6 +71,8 @@ class Transformer(nn.Module):
         else:
             self.head = nn.Linear(width, config.vocab_size, bias=False)
         self.reset_parameters()
+        if position is not None:
+            self.position = position  # only now, so that it is not drawn anew
 
     def reset_parameters(self) -> None:
         """Draw all weights anew, N(0, std); rebuild tables, set norms to one.
@@ -172,8 +80,9 @@ class Transformer(nn.Module):
         The two projections of each block that write into the residual path are smaller
         by √(2 · layers), as in GPT-2, so that the sum does not grow with depth.
         """
+        encoding = set(self.position.modules())  # these draw themselves
         for module in self.modules():
-            if isinstance(module, nn.Linear):
+            if isinstance(module, nn.Linear) and module not in encoding:
                 nn.init.normal_(module.weight, std=self.config.std)
             elif module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()
@@ -231,11 +140,13 @@ class Transformer(nn.Module):
         """
         return list(self._states(ids, positions, cache, mask))
 
-    def with_options(self, **changes) -> "Transformer":
+    def with_options(self, position=None, **changes) -> "Transformer":
         """Make a second model over the very same weights, with other options.
 
         Args:
-            changes: fields of the configuration, such as `position="none"`.
+            position: a kind such as "none", or a `Position` on the model's device. If
+                None it stays; one that was handed in is copied, over the same weights.
+            changes: other fields of the configuration, such as `norm_eps=1e-6`.
 
         Returns:
             The new model. Both see it when a weight is changed in place.
@@ -243,94 +154,60 @@ class Transformer(nn.Module):
         Raises:
             RuntimeError: the changed model has other weights.
         """
+        rows, tied = len(self.embedding.weight), is_tied(self.embedding, self.head)
+        config = replace(self.config, **{"vocab_size": rows, "tied": tied} | changes)
+        if position is None and config.position == OWN:
+            position = self._copy_position(changes.get("rope_layout"))
+        handed = isinstance(position, Position)
+        if position is not None and not handed:
+            config = replace(config, position=position)
+        built = replace(config, position="none") if handed else config
         with torch.device("meta"):
-            other = Transformer(replace(self.config, **changes))
-        other.load_state_dict(self.state_dict(), assign=True)
-        for theirs, ours in zip(other.parameters(), self.parameters(), strict=True):
-            theirs.requires_grad_(ours.requires_grad)
-        if other.position is not None and not list(other.position.parameters()):
-            other.position.to_empty(device=self.embedding.weight.device)
+            other = Transformer(built)
+        self._share_weights(other)
+        if handed:
+            other.position, other.config = position, replace(config, position=OWN)
+        elif not list(other.position.parameters()):  # tables at most: build them
+            other.position = make_position(config).to(self.embedding.weight.device)
         return other.train(self.training)
 
+    def _copy_position(self, layout: str | None) -> Position:
+        """Copy an encoding that was handed in, all but the memory of its weights."""
+        weights = self.position.parameters()
+        same = {id(p): nn.Parameter(p.detach(), p.requires_grad) for p in weights}
+        position = copy.deepcopy(self.position, same)
+        if layout is not None and position.layout is not None:
+            position.layout = layout
+        return position
+
+    def _share_weights(self, other: "Transformer") -> None:
+        wanted, state = other.state_dict(), self.state_dict()
+        for name in [name for name in state if name.startswith("position.")]:
+            if name not in wanted:
+                del state[name]
+        other.load_state_dict(state, assign=True)
+        ours = dict(self.named_parameters())
+        for name, weight in other.named_parameters():
+            weight.requires_grad_(ours[name].requires_grad)
+
     def _states(self, ids, positions, cache, mask) -> Iterator[Tensor]:
-        call, own = self._prepare(ids, positions, cache, mask)
-        x = self.embedding(ids)  # [B, T, d_model]
-        if self.config.position == "sinusoidal":
-            x = self.position(x, own)
-        elif self.config.position == "learned":
-            x = x + self.position(own)
-        yield x
+        call = self._prepare(ids, positions, cache, mask)
+        with unchecked():  # for it was checked
+            x = self.position.add(self.embedding(ids), call.places.queries)
+        yield x  # [B, T, d_model]
         for layer, block in enumerate(self.blocks):
             x = block(x, layer, call)
             yield x
         yield self.norm(x)
 
-    def _prepare(self, ids, positions, cache, mask) -> tuple[Call, Tensor]:
-        """Work out what the layers share, and the positions of the new tokens."""
+    def _prepare(self, ids, positions, cache, mask) -> Call:
+        """Check the arguments with one read, and work out what the layers share."""
         past = 0 if cache is None else cache.seq_len
-        everywhere = _places(ids, past, positions, mask)  # [1 or B, T or past + T]
-        own = everywhere[:, -ids.shape[1] :]  # [1 or B, T]
-        kind = self.config.position
-        late = kind == "rope" and self.position.by_length
-        given = kind == "alibi" and positions is not None
-        if (late or given) and everywhere.shape[1] != past + ids.shape[1]:
-            raise ValueError(
-                f"positions must be those of all {past + ids.shape[1]} tokens here, "
-                f"not of the {ids.shape[1]} new ones alone"
-            )
-        tables = bias = places = None
-        if kind == "rope":
-            tables = self.position.cos_sin(everywhere if late else own)
-        if given:
-            slopes = alibi_slopes(self.config.num_heads)
-            bias = alibi_bias(slopes, own, everywhere, causal=False)
-        elif kind == "alibi" and mask is not None:
-            places = everywhere
-        return Call(tables, late, bias, places, mask, cache), own
-
-
-def _position_module(config: TransformerConfig) -> nn.Module | None:
-    rows, width = config.max_positions, config.d_model
-    if config.position == "sinusoidal":
-        return SinusoidalPositionalEncoding(width, rows)
-    if config.position == "learned":
-        return LearnedPositionalEmbedding(rows, width, std=config.std)
-    if config.position == "rope":
-        return RotaryEmbedding(
-            config.head_dim,
-            config.rope_base,
-            rope_parameters=config.rope_parameters,
-            max_position_embeddings=rows,
-            layout=config.rope_layout,
-        )
-    return None
-
-
-def _places(
-    ids: Tensor, past: int, positions: Tensor | None, mask: Tensor | None
-) -> Tensor:
-    """Check the shapes; returns positions `[1 or B, T or past + T]`."""
-    if not isinstance(ids, Tensor):
-        raise TypeError(f"ids must be an integer tensor, got {type(ids).__name__}")
-    if ids.dim() != 2 or ids.shape[1] == 0:
-        shape = list(ids.shape)
-        raise ValueError(f"ids must be [B, T] with T at least 1, got {shape}")
-    batch, tokens = ids.shape
-    every = past + tokens
-    if mask is not None and mask.shape != (batch, every):
-        raise ValueError(f"mask must be [{batch}, {every}], got {list(mask.shape)}")
-    if positions is None and mask is not None:
-        return positions_from_mask(mask)
-    if positions is None:
-        return torch.arange(every, device=ids.device)[None]
-    kind = getattr(positions, "dtype", type(positions).__name__)
-    if kind not in INTEGERS:
-        raise TypeError(f"positions must be an integer tensor, got {kind}")
-    rows = positions[None] if positions.dim() == 1 else positions
-    fits = rows.dim() == 2 and rows.shape[0] in (1, batch)
-    if not fits or rows.shape[1] not in (tokens, every):
-        raise ValueError(
-            f"positions must be [{tokens}] or [{batch}, {tokens}], or with those in "
-            f"the cache [.., {every}], got {list(positions.shape)}"
-        )
-    return rows
+        places, position = find_places(ids, past, positions, mask), self.position
+        ranges = [ids_range(ids, len(self.embedding.weight))]
+        ranges += position.ranges(places.queries)
+        if mask is not None and mask.dtype != torch.bool:
+            ranges.append(mask_range(mask))
+        check_ranges(*ranges)
+        tables = position.tables(places.keys if position.late else places.queries)
+        return Call(position, places, tables, position.price(places), cache)
