@@ -138,10 +138,21 @@ def test_p27_the_default_dtype_has_no_say():
 
 
 @pytest.mark.parametrize("lr", [1e10, 1e30])
-@pytest.mark.parametrize("epochs", [1, 3])
-@pytest.mark.parametrize("tile", [2, 256])
-def test_p35_absurd_rates_raise(lr, epochs, tile):
-    with pytest.raises(FloatingPointError, match="the loss is .* smaller lr"):
-        train_glove(COUNTS, dim=4, epochs=epochs, lr=lr, tile=tile)
-    _, losses = train_glove(COUNTS, dim=4, epochs=epochs, tile=tile)
+@pytest.mark.parametrize("epochs", [1, 3, 25])
+def test_p35_absurd_rates_raise(lr, epochs):
+    with pytest.raises(FloatingPointError, match=r"the loss is .* smaller lr"):
+        train_glove(COUNTS, dim=4, epochs=epochs, lr=lr, tile=2)
+    _, losses = train_glove(COUNTS, dim=4, epochs=epochs, tile=2)
     assert all(map(math.isfinite, losses))
+
+
+@pytest.mark.parametrize("lr", [1e3, 1e6, 1e10, 1e20, 1e30, 1e38])
+@pytest.mark.parametrize("epochs", [1, 2, 25])
+@pytest.mark.parametrize("tile", [3, 256])
+def test_p35_no_vector_is_nan_in_silence(lr, epochs, tile):
+    try:
+        model, losses = train_glove(COUNTS, dim=4, epochs=epochs, lr=lr, tile=tile)
+    except FloatingPointError:
+        return
+    assert all(map(math.isfinite, losses))
+    assert all(parameter.isfinite().all() for parameter in model.parameters())

@@ -97,8 +97,12 @@ def test_p26_sizes_of_numpy(kind):
 def test_p26_what_is_no_integer_is_refused(wrong, name):
     sizes = {"vocab": 6, "dim": 4, "window": 2}
     options = {"steps": 2, "every": 1, "batch": 2, "generator": torch.Generator()}
-    with pytest.raises(TypeError, match="int"):
+    model = WindowLM(**sizes)
+
+    def call():
         if name in sizes:
-            WindowLM(**{**sizes, name: wrong})
-        else:
-            train(WindowLM(**sizes), WINDOWS, WINDOWS, **{**options, name: wrong})
+            return WindowLM(**{**sizes, name: wrong})
+        return train(model, WINDOWS, WINDOWS, **{**options, name: wrong})
+
+    with pytest.raises(TypeError, match="int"):
+        call()
