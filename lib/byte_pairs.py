@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from lib.checks import check_size
+
 Word = tuple[bytes, ...]
 Pair = tuple[bytes, bytes]
 
@@ -67,6 +69,10 @@ def _ascii_alike(character: str) -> str:
 def count_words(text: str) -> Counter[Word]:
     """Count the words of a text, each a tuple of single bytes.
 
+    Raises:
+        TypeError: text is no string.
+        ValueError: half a surrogate pair in the text.
+
     Example:
         >>> count_words("go go")
         Counter({(b'g', b'o'): 1, (b' ', b'g', b'o'): 1})
@@ -75,7 +81,35 @@ def count_words(text: str) -> Counter[Word]:
 
 
 def _bytes_of(word: str) -> Word:
-    return tuple(bytes([b]) for b in word.encode("utf-8"))
+    return tuple(bytes([b]) for b in text_bytes(word))
+
+
+def text_bytes(text: str) -> bytes:
+    r"""Write a text as UTF-8.
+
+    Args:
+        text: any text but one with half a surrogate pair, which stands for no character
+            (what is left when UTF-16 is cut in the middle of an emoji).
+
+    Returns:
+        The bytes.
+
+    Raises:
+        ValueError: half a surrogate pair.
+
+    Example:
+        >>> text_bytes("é")
+        b'\xc3\xa9'
+        >>> text_bytes("a\ud83d")
+        Traceback (most recent call last):
+        ValueError: '\ud83d' is half a surrogate pair, which UTF-8 cannot write
+    """
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = repr(text[error.start])
+        message = f"{half} is half a surrogate pair, which UTF-8 cannot write"
+        raise ValueError(message) from None
 
 
 def count_pairs(words: Mapping[Word, int]) -> Counter[Pair]:
@@ -136,7 +170,7 @@ def train_byte_pairs(text: str, vocab_size: int) -> list[Pair]:
 
     Raises:
         TypeError: vocab_size is no int, or text no string.
-        ValueError: vocab_size is below 256.
+        ValueError: vocab_size is below 256, or half a surrogate pair in the text.
 
     Source: Sennrich, Haddow and Birch 2016, arXiv:1508.07909, algorithm 1; on bytes,
         Radford et al. 2019, section 2.2. Ties are ordered as in the package
@@ -146,12 +180,7 @@ def train_byte_pairs(text: str, vocab_size: int) -> list[Pair]:
         >>> train_byte_pairs("low low lower", 259)
         [(b'l', b'o'), (b'lo', b'w'), (b' ', b'low')]
     """
-    if isinstance(vocab_size, bool) or not isinstance(vocab_size, int):
-        raise TypeError(f"vocab_size must be an int, got {vocab_size!r}")
-    if vocab_size < len(BYTES):
-        raise ValueError(
-            f"vocab_size must be at least {len(BYTES)}, one a byte, got {vocab_size}"
-        )
+    check_size("vocab_size", vocab_size, at_least=len(BYTES))  # one a byte
     words, merges = count_words(text), []
     ids = {token: row for row, token in enumerate(BYTES)}
     while len(ids) < vocab_size and (pairs := count_pairs(words)):
@@ -209,6 +238,7 @@ def encode_byte_pairs(text: str, merges: Sequence[Pair]) -> list[bytes]:
 
     Raises:
         TypeError: text is no string.
+        ValueError: half a surrogate pair in the text.
 
     Source: Sennrich, Haddow and Birch 2016, arXiv:1508.07909, section 3.2.
 

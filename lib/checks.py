@@ -24,20 +24,21 @@ LAYOUTS = ("interleaved", "half")  # pairs of features 2i, 2i + 1, or i, i + d/2
 _thread = threading.local()
 
 
-def check_size(name: str, value, at_least: int = 1) -> int:
-    """Check a whole number: anything with `__index__`, such as NumPy's.
+def check_size(name: str, value, at_least: int = 1, at_most: int | None = None) -> int:
+    """Check a whole number: anything with `__index__`, such as NumPy's; not a bool.
 
     Args:
         name: what the error calls it.
         value: the number.
         at_least: the smallest that is allowed.
+        at_most: the largest that is allowed, if there is one.
 
     Returns:
         The number as an int.
 
     Raises:
         TypeError: not an integer; a bool or a tensor.
-        ValueError: too small.
+        ValueError: too small, or too large.
 
     Example:
         >>> check_size("dim", 0)
@@ -45,8 +46,11 @@ def check_size(name: str, value, at_least: int = 1) -> int:
         ValueError: dim must be at least 1, got 0
     """
     size = check_integer(name, value)
-    if size < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {value}")
+    if size < at_least or (at_most is not None and size > at_most):
+        allowed = f"from {at_least} to {at_most}"
+        if at_most is None:
+            allowed = f"at least {at_least}"
+        raise ValueError(f"{name} must be {allowed}, got {value}")
     return size
 
 
@@ -64,6 +68,20 @@ def check_integer(name: str, value) -> int:
         if not isinstance(value, bool | Tensor):
             return operator.index(value)
     raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
+
+
+def check_index(name: str, value, size: int) -> int:
+    """Check the number of one row of a table, from 0 to size − 1; returns it as an int.
+
+    Example:
+        >>> check_index("row", 5, 5)
+        Traceback (most recent call last):
+        IndexError: row 5 is outside the table: 5 rows, rows 0 to 4
+    """
+    index = check_integer(name, value)
+    if not 0 <= index < size:
+        raise ids_range(None, size, name).error(index)
+    return index
 
 
 def even_width(name: str, width) -> int:
@@ -200,6 +218,52 @@ def is_watched(x: Tensor) -> bool:
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return True
     return debug_unwrap(x) is not x
+
+
+def check_finite(name: str, values: Tensor) -> Tensor:
+    """Check that numbers `[n]` or rows `[..., d]` are finite, and name the first.
+
+    One NaN makes every comparison false, and with that a score that looks perfect.
+
+    Args:
+        name: what the error calls them.
+        values: numbers, one axis at least.
+
+    Returns:
+        The values as they are.
+
+    Raises:
+        ValueError: NaN or an infinity.
+
+    Example:
+        >>> check_finite("vectors", torch.tensor([[1.0, 2.0], [0.0, torch.inf]]))
+        Traceback (most recent call last):
+        ValueError: vectors must be finite, row 1 holds inf
+    """
+    if not values.numel() or not may_read(values):
+        return values
+    ends = torch.stack(values.aminmax(dim=-1)) if values.dim() > 1 else values[None]
+    wrong = ~ends.isfinite()  # [2 or 1, ...], where a NaN is both ends of its row
+    if not wrong.any():
+        return values
+    first = wrong.any(0).nonzero()[0]
+    place = first.tolist() if len(first) > 1 else first.item()
+    bad = ends[:, *first][wrong[:, *first]][0].item()
+    raise ValueError(
+        f"{name} must be finite, {'row' if values.dim() > 1 else 'place'} {place} "
+        f"holds {bad}"
+    )
+
+
+def check_vectors(name: str, vectors: Tensor) -> Tensor:
+    """Check a floating table whose rows are all finite, `[V, d]`; returns it.
+
+    Example:
+        >>> check_vectors("vectors", torch.full((1, 2), torch.nan))
+        Traceback (most recent call last):
+        ValueError: vectors must be finite, row 0 holds nan
+    """
+    return check_finite(name, check_table(name, vectors))
 
 
 def may_read(values: Tensor) -> bool:

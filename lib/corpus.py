@@ -10,11 +10,13 @@ import importlib.util
 import json
 import pathlib
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
 
 import torch
+
+from lib.checks import check_index, check_integers, check_size
 
 # file → the package that holds it, the folder inside, and what pip installs.
 SOURCES = {
@@ -28,7 +30,8 @@ SOURCES = {
     "wordsim353.tsv": ("gensim", "test/test_data", "gensim==4.4.0"),
     "simlex999.txt": ("gensim", "test/test_data", "gensim==4.4.0"),
 }
-WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+MARK = "\u0300"  # stands for all combining marks in the next line
+WORD = re.compile(rf"(?:[^\W\d_]{MARK}*)+(?:'(?:[^\W\d_]{MARK}*)+)*")
 
 
 class Vocab:
@@ -61,10 +64,7 @@ class Vocab:
     """
 
     def __init__(self, tokens: Iterable[str], min_count: int = 1):
-        if isinstance(min_count, bool) or not isinstance(min_count, int):
-            raise TypeError(f"min_count must be an int, got {min_count!r}")
-        if min_count < 1:
-            raise ValueError(f"min_count must be at least 1, got {min_count}")
+        min_count = check_size("min_count", min_count)
         found = _count(tokens)
         kept = [(word, n) for word, n in found.items() if n >= min_count]
         if not kept:
@@ -130,17 +130,11 @@ class Vocab:
             ValueError: they are not in one row.
             IndexError: an id is negative or not below the vocabulary's size.
         """
-        rows = ids.tolist() if isinstance(ids, torch.Tensor) else list(ids)
-        if isinstance(ids, torch.Tensor) and ids.dim() != 1:
-            raise ValueError(f"ids must have shape (n,), got {tuple(ids.shape)}")
-        for row in rows:
-            if isinstance(row, bool) or not isinstance(row, Integral):
-                raise TypeError(f"ids must be integers, got {row!r}")
-            if not 0 <= row < len(self):
-                raise IndexError(
-                    f"id {row} is outside the vocabulary of {len(self)} words"
-                )
-        return [self.words[row] for row in rows]
+        if isinstance(ids, torch.Tensor):
+            if check_integers("ids", ids).dim() != 1:
+                raise ValueError(f"ids must have shape (n,), got {tuple(ids.shape)}")
+            ids = ids.tolist()
+        return [self.words[check_index("id", row, len(self))] for row in ids]
 
 
 def row_of(word: str, index: Mapping[str, int]) -> int:
@@ -201,13 +195,22 @@ def _nothing_left(found: Counter, min_count: int) -> str:
 def tokenize(text: str) -> list[str]:
     """Cut a text into lower-case words: runs of letters, with apostrophes inside them.
 
-    Digits and punctuation are dropped.
+    Digits and punctuation are dropped. Combining marks belong to the letter before
+    them, and what Unicode can write with and without them (é) is written without.
 
     Example:
         >>> tokenize("The LORD's house: 7 pillars!")
         ['the', "lord's", 'house', 'pillars']
+        >>> tokenize("हिन्दी İstanbul")
+        ['हिन्दी', 'i̇stanbul']
     """
-    return WORD.findall(text.lower().replace("’", "'"))
+    text = unicodedata.normalize("NFC", text.lower().replace("’", "'"))
+    alike = text if text.isascii() else "".join(map(_one_mark, text))  # as long
+    return [text[match.start() : match.end()] for match in WORD.finditer(alike)]
+
+
+def _one_mark(character: str) -> str:
+    return MARK if unicodedata.category(character)[0] == "M" else character
 
 
 def load_kjv() -> list[list[str]]:

@@ -1,10 +1,12 @@
 """The smallest language model with two ends: the last words in, the next word out."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import check_size
+from lib.checks import check_size, number
 from lib.tied_head import TiedLMHead, untie
 from lib.token_embedding import TokenEmbedding
 
@@ -41,7 +43,7 @@ class WindowLM(nn.Module):
         std: float = 0.02,
     ):
         super().__init__()
-        check_size("window", window)
+        window, dim = check_size("window", window), check_size("dim", dim)
         self.table = TokenEmbedding(vocab, dim, std=std)
         self.mix = nn.Sequential(
             nn.Linear(window * dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim)
@@ -90,6 +92,10 @@ def train(
     Returns:
         The held-out loss after each `every` steps.
 
+    Raises:
+        TypeError, ValueError: steps, every, batch or lr out of range.
+        FloatingPointError: a loss is not finite: the rate is too large.
+
     Example:
         >>> words = torch.arange(40).remainder(5).unfold(0, 3, 1)  # 0 1 2 3 4 0 1 …
         >>> model = WindowLM(5, 8, window=2)
@@ -97,7 +103,9 @@ def train(
         >>> len(losses), losses[-1] < 0.5
         (2, True)
     """
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    steps = check_size("steps", steps, at_least=0)
+    every, batch = check_size("every", every), check_size("batch", batch)
+    optimizer = torch.optim.Adam(model.parameters(), lr=number("lr", lr, above=0))
     losses = []
     for step in range(1, steps + 1):
         rows = torch.randint(0, len(windows), (batch,), generator=generator)
@@ -106,6 +114,16 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % every == 0:
-            losses.append(evaluate(model, held_out))
-    return losses
+        if step % every == 0 or step == steps:
+            losses.append(_finite(evaluate(model, held_out), step))
+    return losses[: steps // every]
+
+
+def _finite(loss: float, step: int) -> float:
+    """Return a loss, or say that training has failed."""
+    if not math.isfinite(loss):
+        raise FloatingPointError(
+            f"the loss is {loss} after step {step}: the steps are too long, try a "
+            "smaller lr"
+        )
+    return loss

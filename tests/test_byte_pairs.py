@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from lib.byte_pairs import (
     read_token,
     readable,
     split_words,
+    text_bytes,
     train_byte_pairs,
     write_token,
 )
@@ -170,5 +172,40 @@ def test_a_token_is_readable():
     assert readable(b"") == ""
 
 
-def test_nothing_is_imported_but_the_standard_library():
+def test_neither_torch_nor_tokenizers_is_used():
     assert not {"torch", "tokenizers"} & set(vars(byte_pairs))
+
+
+# Cases of others' faults, by their ids ----------------------------------------
+
+
+@pytest.mark.parametrize("half", [chr(c) for c in (0xD83D, 0xDE00, 0xDFFF)])
+@pytest.mark.parametrize("text", ["{}", "a{} b", "see {}", "12{}", "é{}日"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        text_bytes,
+        count_words,
+        lambda text: encode_byte_pairs(text, []),
+        lambda text: train_byte_pairs(text, 260),
+        read_token,
+    ],
+)
+def test_p9_half_a_surrogate_pair_is_named(call, text, half):
+    with pytest.raises(ValueError, match=r"half a surrogate|no byte") as error:
+        call(text.format(half).replace(" ", "Ġ" if call is read_token else " "))
+    assert type(error.value) is ValueError
+    if call is not read_token or "日" not in text:
+        assert repr(half) in str(error.value)
+
+
+def test_p9_a_whole_pair_is_a_character():
+    text = "a \U0001f600 b"
+    assert b"".join(encode_byte_pairs(text, [])) == text_bytes(text) == text.encode()
+
+
+@pytest.mark.parametrize("size", [np.int64(258), np.uint16(258)])
+def test_p26_sizes_of_numpy(size):
+    assert train_byte_pairs("low low", size) == train_byte_pairs("low low", 258)
+    with pytest.raises(TypeError, match="vocab_size"):
+        train_byte_pairs("low", np.True_)

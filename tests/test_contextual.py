@@ -1,12 +1,15 @@
 """`lib.contextual` against single sentences, scikit-learn, and slow loops."""
 
+import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import mannwhitneyu
 from sklearn.neighbors import NearestCentroid
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from lib.contextual import (
     SENSE_AFTER,
@@ -20,6 +23,7 @@ from lib.contextual import (
     same_and_other,
 )
 from lib.smollm import load_smollm2
+from lib.transformer import PRESETS, Transformer
 
 TEXTS = ["He slept by the river bank.", "Every bank failed; the last bank, too."]
 
@@ -174,3 +178,104 @@ def test_every_sentence_holds_its_word_and_the_words_do_not_tell_the_sense(loade
     assert starts == {("The", "bank")}
     texts = [t for senses in SENTENCES.values() for v in senses.values() for t in v]
     assert len(set(texts)) == 48
+
+
+# Cases of others' faults, by their ids ----------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many_alphabets():
+    """A tiny model and a tokenizer in whose vocabulary any word can be one token."""
+    words = ["café", "naïve", "日本", "😀", "“quoted”", "don’t", "हिन्दी", "Ġ", "bank"]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r" ?\S+"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=2_000, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    tokenizer.train_from_iterator([" " + " ".join(words * 9)], trainer)
+    config = dataclasses.replace(PRESETS["tiny"], vocab_size=tokenizer.get_vocab_size())
+    return Transformer(config).eval(), tokenizer, words
+
+
+def test_p19_words_of_any_alphabet_are_found(many_alphabets):
+    model, tokenizer, words = many_alphabets
+    texts = [f"bank {word} and {word} café" for word in words]
+    found = read_words(model, tokenizer, texts, words)
+    assert found.states.shape[1] == len(words)
+    for row, word in enumerate(words):
+        tokens = [tokenizer.decode([i]) for i in tokenizer.encode(texts[row]).ids]
+        place = len(tokens) - 1 - tokens[::-1].index(" " + word)
+        left = tokens[1:place] + tokens[place + 1 :]
+        mine = (found.text == row).nonzero()[:, 0].tolist()
+        assert [found.tokens[i] for i in mine] == left
+
+
+def test_p19_a_word_with_an_accent_in_the_real_model(loaded):
+    texts = ["We met at the café today.", "They met at the bank today."]
+    found = read_words(*loaded, texts, ["café", "bank"])
+    alone = read_words(*loaded, texts[:1], ["café"])
+    torch.testing.assert_close(found.states[:, :1], alone.states, rtol=1e-3, atol=1e-1)
+
+
+def test_p9_half_a_surrogate_pair_is_named(many_alphabets):
+    model, tokenizer, _ = many_alphabets
+    for text, word in (("a \ud83d bank", "bank"), ("a bank", "\ud83d")):
+        with pytest.raises(ValueError, match="half a surrogate pair") as error:
+            read_words(model, tokenizer, [text], [word])
+        assert repr("\ud83d") in str(error.value)
+
+
+STATES = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
+LABELS = torch.tensor([[True, True, True, False, False, False]])
+
+
+def reading_of(states):
+    return Reading(states, states, list("abcdef"), torch.arange(6))
+
+
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("call", "place"),
+    [
+        (pair_cosines, r"row \[1, 3\]"),
+        (lambda x: held_out_accuracy(x, LABELS), r"row \[1, 3\]"),
+        (lambda x: ordered_share(x[:, 3], STATES[:, 0]), "row 1"),
+        (lambda x: ordered_share(STATES[:, 0], x[:, 3]), "row 1"),
+        (lambda x: neighbours(reading_of(x), 1, 0, 2), "row 3"),
+        (lambda x: neighbours(reading_of(x), 1, 3, 2), "row 3"),
+    ],
+)
+def test_p8_a_vector_that_is_not_finite_is_named(call, place, strange):
+    states = STATES.clone()
+    states[1, 3, 2] = strange
+    with pytest.raises(ValueError, match=f"must be finite, {place} holds {strange}"):
+        call(states)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor])
+def test_p26_numbers_of_numpy(kind):
+    reading = reading_of(STATES)
+    found = neighbours(reading, kind(1), kind(2), kind(3))
+    assert found == neighbours(reading, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"state": 2}, IndexError, r"state 2 .* 2 rows"),
+        ({"row": 6}, IndexError, r"row 6 .* 6 rows"),
+        ({"row": -1}, IndexError, "row -1"),
+        ({"k": 0}, ValueError, "k must be at least 1"),
+        ({"k": True}, TypeError, "k must be an int"),
+        ({"row": 1.0}, TypeError, "row must be an int"),
+    ],
+)
+def test_p26_numbers_out_of_range_are_named(change, error, message):
+    with pytest.raises(error, match=message):
+        neighbours(reading_of(STATES), **{"state": 0, "row": 0, "k": 1, **change})

@@ -2,10 +2,13 @@
 
 import gzip
 import importlib.util
+import re
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -157,13 +160,13 @@ def test_case_is_part_of_the_spelling():
 
 @pytest.mark.parametrize("row", [2, -1])
 def test_an_id_outside_the_vocabulary(row):
-    with pytest.raises(IndexError, match=f"{row}.*2 words"):
+    with pytest.raises(IndexError, match=f"{row}.*2 rows"):
         Vocab(["a", "b"]).decode([0, row])
 
 
 @pytest.mark.parametrize("ids", [[0.0], [True], torch.tensor([0.0]), "0"])
 def test_ids_of_another_type(ids):
-    with pytest.raises(TypeError, match="integer"):
+    with pytest.raises(TypeError, match="must be an int"):
         Vocab(["a"]).decode(ids)
 
 
@@ -276,3 +279,69 @@ def test_each_gloss_becomes_a_sentence_after_its_word(tmp_path, monkeypatch):
         ["ape", "copy"],
         ["bée", "fly"],
     ]
+
+
+# Cases of others' faults, by their ids ----------------------------------------
+
+MARKED = ["हिन्दी", "தமிழ்", "ภาษาไทย", "קָמָץ", "العَرَبِيَّة", "ქართული", "q̃uem", "n̈"]
+
+
+@pytest.mark.parametrize("word", MARKED)
+def test_p11_combining_marks_do_not_split_a_word(word):
+    assert tokenize(f"a {word}'{word}, {word}!") == ["a", f"{word}'{word}", word]
+    assert tokenize(word) == [word]
+
+
+@pytest.mark.parametrize("word", ["café", "Ångström", "Việt", "naïve", "가나"])
+def test_p11_a_word_is_the_same_however_it_is_composed(word):
+    spellings = [unicodedata.normalize(form, word) for form in ("NFC", "NFD")]
+    assert spellings[0] != spellings[1]
+    found = [tokenize(spelling) for spelling in spellings]
+    assert found[0] == found[1] == [spellings[0].lower()]
+
+
+@given(st.text())
+def test_p11_only_letters_and_marks_make_words(text):
+    for word in tokenize(text):
+        assert word[0].isalpha() or unicodedata.category(word[0])[0] in "LN"
+        assert not {unicodedata.category(c)[0] for c in word} & set("ZSC")
+
+
+@pytest.mark.parametrize("text", ["\u0301", "1\u0301 2", "_\u093f", "'\u0301"])
+def test_p11_a_mark_without_a_letter_is_no_word(text):
+    assert tokenize(text) == []
+
+
+@pytest.mark.parametrize("word", ["İstanbul", "DİYARBAKIR", "I\u0307zmir"])
+def test_p12_lower_casing_leaves_one_word(word):
+    assert tokenize(f"to {word}.") == ["to", word.lower()]
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_p11_ascii_texts_are_cut_as_before(text):
+    before = re.findall(r"[a-z]+(?:'[a-z]+)*", text.lower())
+    assert tokenize(text) == before
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor])
+def test_p26_numbers_of_numpy(kind):
+    vocab = Vocab(["b", "a", "b", "a", "c"], min_count=kind(2))
+    assert vocab.words == ["a", "b"]
+    assert vocab.decode([kind(1), kind(0)]) == ["b", "a"]
+
+
+@pytest.mark.parametrize("wrong", [True, np.True_, 2.0, "2"])
+def test_p26_what_is_no_integer_is_refused(wrong):
+    with pytest.raises(TypeError, match="int"):
+        Vocab(["a"], min_count=wrong)
+    with pytest.raises(TypeError, match="int"):
+        Vocab(["a", "b", "c"]).decode([wrong])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_p10_ids_of_small_integers(dtype):
+    vocab = Vocab([f"w{i:03}" for i in range(300)])
+    assert vocab.decode(torch.tensor([5, 127], dtype=dtype)) == ["w005", "w127"]
+    if dtype != torch.uint8:
+        with pytest.raises(IndexError, match=r"-1 .* 300 rows"):
+            vocab.decode(torch.tensor([-1], dtype=dtype))

@@ -172,7 +172,7 @@ def test_the_vectors_are_left_as_they_are():
         (torch.ones(3), 1, (), ValueError, r"\(4,\).*\(3,\)"),
         (torch.ones(1, 4), 1, (), ValueError, r"\(4,\).*\(1, 4\)"),
         (0, 0, (), ValueError, "k .* 0"),
-        (torch.full((4,), torch.nan), 1, (), ValueError, "row 0"),
+        (torch.full((4,), torch.nan), 1, (), ValueError, "query .* place 0 .* nan"),
     ],
 )
 def test_bad_questions(query, k, exclude, error, message):
@@ -180,9 +180,15 @@ def test_bad_questions(query, k, exclude, error, message):
         most_similar(torch.ones(5, 4), query, k, exclude)
 
 
-@pytest.mark.parametrize("vectors", [torch.ones(4), torch.ones(4, 4).long()])
-def test_tables_that_are_no_tables(vectors):
-    with pytest.raises(ValueError, match="floating-point"):
+@pytest.mark.parametrize(
+    ("vectors", "error", "message"),
+    [
+        (torch.ones(4), ValueError, r"vectors must be \[V, d\], got \[4\]"),
+        (torch.ones(4, 4).long(), TypeError, r"floating tensor, got torch\.int64"),
+    ],
+)
+def test_tables_that_are_no_tables(vectors, error, message):
+    with pytest.raises(error, match=message):
         most_similar(vectors, 0, 1)
 
 

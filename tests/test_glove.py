@@ -18,7 +18,7 @@ from lib.glove import (
     load_glove_6b,
     train_glove,
 )
-from lib.glove import training as module
+from lib.glove import published as module
 
 
 def slow_loss(w, w_ctx, b, b_ctx, counts, x_max=100.0, alpha=0.75):

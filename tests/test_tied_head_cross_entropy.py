@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
-from lib.tied_head import chunks as chunked_softmax
-from lib.tied_head import tied_cross_entropy
+from lib.tied_head import functions, tied_cross_entropy
 
 SETTINGS = [("vocabulary", 3), ("vocabulary", 1000), ("tokens", 2), ("tokens", 1000)]
 N, V, D = 7, 11, 5
@@ -308,9 +308,7 @@ def test_only_the_gradients_asked_for(chunk_by, needed):
 
 def test_evaluation_forms_no_gradient(monkeypatch):
     hidden, weight, _, targets = problem()
-    monkeypatch.setattr(
-        chunked_softmax, "softmax_gradient", lambda *_: pytest.fail("formed")
-    )
+    monkeypatch.setattr(functions, "softmax_gradient", lambda *_: pytest.fail("formed"))
     with torch.no_grad():
         loss = tied_cross_entropy(hidden, weight, targets, chunk_by="tokens")
     torch.testing.assert_close(loss, plain(hidden, weight, targets).detach())
@@ -413,13 +411,13 @@ def test_targets_of_any_integer_dtype(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
 def test_targets_of_another_dtype(dtype):
     hidden, weight, _, targets = problem()
-    with pytest.raises(TypeError, match="targets must be integers"):
+    with pytest.raises(TypeError, match="targets must be an integer tensor"):
         tied_cross_entropy(hidden, weight, targets.to(dtype))
 
 
 def test_dtypes_that_do_not_match():
     hidden, weight, bias, targets = problem(dtype=torch.float32)
-    with pytest.raises(TypeError, match=r"floating point, got torch\.int64"):
+    with pytest.raises(TypeError, match=r"a floating tensor, got torch\.int64"):
         tied_cross_entropy(hidden.long(), weight, targets)
     with pytest.raises(TypeError, match=r"torch\.bfloat16, the table torch\.float32"):
         tied_cross_entropy(hidden.bfloat16(), weight, targets)
@@ -461,10 +459,247 @@ def test_a_bias_of_another_shape(shape):
         ({"reduction": "max"}, "'mean', 'sum', 'none'.*'max'"),
         ({"softcap": 0.0}, r"above 0, got 0\.0"),
         ({"softcap": math.nan}, "above 0, got nan"),
-        ({"z_loss": -1e-4}, r"negative, got -0\.0001"),
+        ({"z_loss": -1e-4}, r"at least 0, got -0\.0001"),
     ],
 )
 def test_options_out_of_range(options, message):
     hidden, weight, _, targets = problem()
     with pytest.raises(ValueError, match=message):
         tied_cross_entropy(hidden, weight, targets, **options)
+
+
+# Cases of others' faults, by their ids ----------------------------------------
+
+BOTH = pytest.mark.parametrize("chunk_by", ["vocabulary", "tokens"])
+ALL = pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+
+
+def weighted(loss):
+    """One number from a loss of any reduction, in which no token is like another."""
+    return (loss * torch.arange(1, loss.numel() + 1).view(loss.shape)).sum()
+
+
+@BOTH
+@ALL
+def test_p4_gradients_under_torch_func_equal_full_logits(chunk_by, reduction):
+    hidden, weight, bias, targets = problem()
+    targets[1] = -100
+
+    def ours(*tensors):
+        options = {"chunk_by": chunk_by, "chunk_size": 3, "reduction": reduction}
+        loss = tied_cross_entropy(*tensors[:2], targets, bias=tensors[2], **options)
+        return weighted(loss)
+
+    def full(*tensors):
+        return weighted(
+            plain(*tensors[:2], targets, bias=tensors[2], reduction=reduction)
+        )
+
+    inputs = hidden.detach(), weight.detach(), bias.detach()
+    found = torch.func.grad(ours, argnums=(0, 1, 2))(*inputs)
+    wanted = torch.func.grad(full, argnums=(0, 1, 2))(*inputs)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(torch.func.grad(ours)(*inputs), wanted[0])
+    value, pull_back = torch.func.vjp(ours, *inputs)
+    torch.testing.assert_close(value, full(*inputs))
+    torch.testing.assert_close(pull_back(torch.ones_like(value)), wanted)
+
+
+@BOTH
+@ALL
+@pytest.mark.parametrize("order", ["gradient of each", "each gradient"])
+def test_p4_one_loss_a_sample_by_vmap(chunk_by, reduction, order):
+    _, weight, bias, _ = (x.detach() for x in problem())
+    hidden = torch.randn(4, N, D, dtype=torch.float64)
+    targets = torch.randint(0, V, (4, N))
+    targets[2, 1] = -100
+    options = {"chunk_by": chunk_by, "chunk_size": 3, "reduction": reduction}
+
+    def ours(weight, hidden, targets):
+        return weighted(
+            tied_cross_entropy(hidden, weight, targets, bias=bias, **options)
+        )
+
+    def full(weight, hidden, targets):
+        return weighted(plain(hidden, weight, targets, bias=bias, reduction=reduction))
+
+    samples = {"in_dims": (None, 0, 0)}
+
+    def transform(loss):
+        if order == "each gradient":
+            return torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)), **samples)
+        each = torch.func.vmap(loss, **samples)
+        return torch.func.grad(lambda *inputs: each(*inputs).sum(), argnums=(0, 1))
+
+    found, wanted = (transform(f)(weight, hidden, targets) for f in (ours, full))
+    torch.testing.assert_close(found, wanted)
+
+
+@BOTH
+def test_p4_heads_by_vmap(chunk_by):
+    """Several tables over the same hidden states, and a batch axis in the middle."""
+    hidden, _, _, targets = problem()
+    tables = torch.randn(V, 3, D, dtype=torch.float64)
+    loss = torch.func.vmap(
+        lambda table: tied_cross_entropy(hidden, table, targets, chunk_by=chunk_by),
+        in_dims=1,
+    )
+    wanted = torch.stack([plain(hidden, tables[:, i], targets) for i in range(3)])
+    torch.testing.assert_close(loss(tables), wanted)
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_p4_jvp_and_second_derivatives_are_refused_by_name(chunk_by):
+    hidden, weight, _, targets = (x.detach() for x in problem())
+
+    def loss(weight):
+        return tied_cross_entropy(hidden, weight, targets, chunk_by=chunk_by)
+
+    with pytest.raises(RuntimeError, match="tied_cross_entropy has no forward-mode"):
+        torch.func.jvp(loss, (weight,), (weight,))
+    with pytest.raises(RuntimeError, match="tied_cross_entropy has no second"):
+        torch.func.grad(lambda w: torch.func.grad(loss)(w).sum())(weight)
+    with (
+        torch.autograd.forward_ad.dual_level(),
+        pytest.raises(RuntimeError, match="tied_cross_entropy has no forward-mode"),
+    ):
+        loss(torch.autograd.forward_ad.make_dual(weight, weight))
+
+
+@BOTH
+def test_p4_a_wrong_target_is_named_under_vmap(chunk_by):
+    hidden, weight, _, targets = problem()
+    loss = torch.func.vmap(
+        lambda h, y: tied_cross_entropy(h, weight, y, chunk_by=chunk_by)
+    )
+    with pytest.raises(IndexError, match=rf"target {V} .* {V} rows"):
+        loss(hidden[:, None], torch.full_like(targets[:, None], V))
+
+
+@BOTH
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_p5_a_loss_scale_comes_before_rounding_to_float16(chunk_by, reduction, twice):
+    generator = torch.Generator().manual_seed(0)
+    n, v, d = 2**13, 512, 16
+    hidden = 0.02 * torch.randn(n, d, generator=generator)
+    weight = 0.02 * torch.randn(v, d, generator=generator)
+    targets = torch.randint(0, v, (n,), generator=generator)
+    scale = 65_536 if reduction == "mean" else 8
+
+    def found(loss, dtype):
+        inputs = [x.to(dtype).requires_grad_() for x in (hidden, weight)]
+        value = loss(*inputs) * scale
+        if twice:
+            torch.autograd.grad(value, inputs, retain_graph=True)
+        return [x.double() / scale for x in torch.autograd.grad(value, inputs)]
+
+    def ours(*inputs):
+        with torch.autocast("cpu", torch.float16):
+            options = {"chunk_by": chunk_by, "reduction": reduction}
+            return tied_cross_entropy(*inputs, targets, **options)
+
+    exact = found(lambda *x: plain(*x, targets, reduction=reduction), torch.float64)
+    for dtype in (torch.float32, torch.float16):
+        for got, truth in zip(found(ours, dtype), exact, strict=True):
+            assert (got == 0).double().mean() < 1e-3
+            assert ((got - truth).norm() / truth.norm()).item() < 2e-3
+
+
+@BOTH
+@ALL
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+@pytest.mark.parametrize("ignore_index", [-100, 300, 2**40])
+def test_p10_small_integers_are_not_wrapped(chunk_by, reduction, dtype, ignore_index):
+    hidden, weight, _, _ = problem(v=256, n=6)
+    targets = torch.tensor([0, 5, 44, 100, 127, 3])
+    if dtype == torch.uint8:
+        targets[4] = 156  # -100 in eight bits
+    options = {"chunk_by": chunk_by, "reduction": reduction}
+    found = tied_cross_entropy(
+        hidden, weight, targets.to(dtype), ignore_index, **options
+    )
+    wanted = plain(hidden, weight, targets, ignore_index, reduction=reduction)
+    torch.testing.assert_close(found, wanted)
+
+
+@BOTH
+def test_p26_sizes_of_numpy(chunk_by):
+    hidden, weight, _, targets = problem()
+    options = {"chunk_by": chunk_by, "chunk_size": np.uint8(3)}
+    loss = tied_cross_entropy(hidden, weight, targets, np.int64(-100), **options)
+    torch.testing.assert_close(loss, plain(hidden, weight, targets))
+    for name in ("chunk_size", "ignore_index"):
+        with pytest.raises(TypeError, match=f"{name} must be an int, got bool True"):
+            tied_cross_entropy(hidden, weight, targets, **{name: True})
+
+
+@BOTH
+def test_p27_the_default_dtype_has_no_say(chunk_by):
+    hidden, weight, bias, targets = problem(dtype=torch.float32)
+    options = {"bias": bias, "chunk_by": chunk_by, "chunk_size": 2, "z_loss": 0.1}
+
+    def found():
+        loss = tied_cross_entropy(hidden, weight, targets, **options)
+        return loss, *gradients(loss, (hidden, weight, bias))
+
+    wanted = found()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert all(map(torch.equal, found(), wanted))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@BOTH
+@ALL
+@pytest.mark.parametrize("strange", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("place", [0, 2, 6])
+@pytest.mark.parametrize("options", [{}, {"z_loss": 0.1}, {"softcap": 2.0}])
+def test_p28_an_ignored_row_has_no_effect(chunk_by, reduction, strange, place, options):
+    hidden, weight, bias, targets = problem()
+    targets[place] = -100
+    options = {**options, "bias": bias, "chunk_by": chunk_by, "chunk_size": 3}
+
+    def found(row):
+        changed = hidden.detach().clone()
+        changed[place] = row
+        inputs = changed.requires_grad_(), weight, bias
+        loss = tied_cross_entropy(*inputs[:2], targets, reduction=reduction, **options)
+        first = torch.autograd.grad(weighted(loss), inputs, retain_graph=True)
+        return loss, *first, *torch.autograd.grad(weighted(loss), inputs)
+
+    for got, wanted in zip(found(strange), found(0.0), strict=True):
+        assert torch.equal(got, wanted)
+    assert found(strange)[1][place].count_nonzero() == 0
+
+
+@BOTH
+@ALL
+def test_p28_equals_cross_entropy(chunk_by, reduction):
+    hidden, weight, _, targets = problem()
+    with torch.no_grad():
+        hidden[2] = torch.inf
+    targets[2] = -100
+    options = {"reduction": reduction}
+    found = tied_cross_entropy(hidden, weight, targets, chunk_by=chunk_by, **options)
+    torch.testing.assert_close(found, plain(hidden, weight, targets, **options))
+
+
+@BOTH
+@ALL
+@pytest.mark.parametrize("size", [1e20, -1e20, 3e30])
+def test_p33_huge_logits_are_finite_where_cross_entropy_is(chunk_by, reduction, size):
+    hidden, weight, bias, targets = problem(dtype=torch.float32)
+    with torch.no_grad():
+        hidden *= size
+    inputs = hidden, weight, bias
+    options = {"bias": bias, "reduction": reduction}
+    found = tied_cross_entropy(hidden, weight, targets, chunk_by=chunk_by, **options)
+    wanted = plain(hidden, weight, targets, **options)
+    assert wanted.isfinite().all()
+    torch.testing.assert_close(found, wanted)
+    got = gradients(weighted(found), inputs)
+    for ours, right in zip(got, gradients(weighted(wanted), inputs), strict=True):
+        torch.testing.assert_close(ours, right, rtol=1e-5, atol=1e-5)

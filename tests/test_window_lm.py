@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -65,3 +66,43 @@ def test_training_learns_and_repeats(device, tied):
 def test_window_below_one(window):
     with pytest.raises(ValueError, match=f"window must be at least 1, got {window}"):
         WindowLM(5, 3, window=window)
+
+
+# Cases of others' faults, by their ids ----------------------------------------
+
+WINDOWS = torch.arange(60).remainder(6).unfold(0, 3, 1)
+
+
+@pytest.mark.parametrize(("steps", "every"), [(4, 2), (5, 2), (3, 100)])
+def test_p35_absurd_rates_raise(steps, every):
+    torch.manual_seed(0)
+    model = WindowLM(6, 8, window=2)
+    options = {"every": every, "lr": 1e20}
+    with pytest.raises(FloatingPointError, match=r"after step \d.* smaller lr"):
+        train(model, WINDOWS, WINDOWS, steps, torch.Generator(), **options)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+def test_p26_sizes_of_numpy(kind):
+    torch.manual_seed(0)
+    model = WindowLM(kind(6), kind(100), window=kind(2))
+    assert model.mix[0].weight.shape == (400, 200)
+    options = {"every": kind(2), "batch": kind(3)}
+    losses = train(model, WINDOWS, WINDOWS, kind(4), torch.Generator(), **options)
+    assert len(losses) == 2
+
+
+@pytest.mark.parametrize("wrong", [True, np.True_, 2.0, "2"])
+@pytest.mark.parametrize("name", ["steps", "every", "batch", "vocab", "dim", "window"])
+def test_p26_what_is_no_integer_is_refused(wrong, name):
+    sizes = {"vocab": 6, "dim": 4, "window": 2}
+    options = {"steps": 2, "every": 1, "batch": 2, "generator": torch.Generator()}
+    model = WindowLM(**sizes)
+
+    def call():
+        if name in sizes:
+            return WindowLM(**{**sizes, name: wrong})
+        return train(model, WINDOWS, WINDOWS, **{**options, name: wrong})
+
+    with pytest.raises(TypeError, match="int"):
+        call()

@@ -8,6 +8,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from lib.byte_pairs import text_bytes, write_token
+from lib.checks import check_finite, check_floating, check_index, check_size
 from lib.geometry import unit_rows
 from lib.transformer import Transformer
 
@@ -53,20 +55,16 @@ def read_words(
         The reading, on the CPU; S = layers + 2 (`Transformer.hidden_states`).
 
     Raises:
-        ValueError: other numbers of texts and words, or a text without its word as one
-            token.
+        ValueError: other numbers of texts and words, half a surrogate pair in a text,
+            or a text without its word as one token.
     """
     if len(texts) != len(words):
         raise ValueError(f"{len(texts)} texts, but {len(words)} words")
+    for text in texts:
+        text_bytes(text)  # refuses what the tokenizer does not understand
     encoded = [tokenizer.encode(text) for text in texts]
     places = [_find(e.tokens, word) for e, word in zip(encoded, words, strict=True)]
-    width = max(len(e.ids) for e in encoded)
-    # Padding on the right needs no mask: no real token sees what stands after it.
-    ids = torch.zeros(len(texts), width, dtype=torch.int64)
-    real = torch.zeros(len(texts), width, dtype=torch.bool)
-    for row, e in enumerate(encoded):
-        ids[row, : len(e.ids)] = torch.tensor(e.ids)
-        real[row, : len(e.ids)] = True
+    ids, real = _pad([e.ids for e in encoded])
     states = model.hidden_states(ids.to(model.embedding.weight.device))
     states = torch.stack([x.float().cpu() for x in states])  # [S, N, T, d]
     rows, at = torch.arange(len(texts)), torch.tensor(places)
@@ -80,9 +78,22 @@ def read_words(
     return Reading(own, states[:, text, place], tokens, text)
 
 
+def _pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Put ids in one table `[N, T]`, and say which of its places are taken.
+
+    Padding on the right needs no mask: no real token sees what stands after it.
+    """
+    ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.int64)
+    real = torch.zeros_like(ids, dtype=torch.bool)
+    for row, own in enumerate(rows):
+        ids[row, : len(own)] = torch.tensor(own, dtype=torch.int64)
+        real[row, : len(own)] = True
+    return ids, real
+
+
 def _find(tokens: list[str], word: str) -> int:
     """The last place of a word that is one token."""
-    token = "Ġ" + word  # how byte-level vocabularies write the space before it
+    token = write_token(text_bytes(" " + word))  # as byte-level vocabularies write it
     if token not in tokens:
         raise ValueError(f"{word!r} is no token of its own in {tokens}")
     return len(tokens) - 1 - tokens[::-1].index(token)
@@ -91,11 +102,14 @@ def _find(tokens: list[str], word: str) -> int:
 def pair_cosines(states: Tensor) -> Tensor:
     """Compute the cosine of every two vectors of a layer: `[S, N, d]` to `[S, N, N]`.
 
+    Raises:
+        ValueError: a vector that is not finite.
+
     Example:
         >>> pair_cosines(torch.tensor([[[2.0, 0.0], [0.0, 3.0]]])).tolist()
         [[[1.0, 0.0], [0.0, 1.0]]]
     """
-    units = unit_rows(states)
+    units = unit_rows(check_finite("states", check_floating("states", states)))
     return units @ units.mT
 
 
@@ -110,7 +124,8 @@ def same_and_other(labels: Sequence) -> tuple[Tensor, Tensor]:
         >>> same.nonzero().tolist(), other.nonzero().tolist()
         ([[0, 2]], [[0, 1], [1, 2]])
     """
-    numbers = torch.tensor([labels.index(label) for label in labels])
+    places = [labels.index(label) for label in labels]
+    numbers = torch.tensor(places, dtype=torch.int64)
     alike = numbers[:, None] == numbers
     return alike.triu(diagonal=1), (~alike).triu(diagonal=1)
 
@@ -127,12 +142,17 @@ def ordered_share(high: Tensor, low: Tensor) -> Tensor:
     Returns:
         `[S]`, ½ where the two are alike, 1 where they do not overlap.
 
+    Raises:
+        ValueError: a number that is not finite.
+
     Source: Mann and Whitney 1947, U divided by n · m.
 
     Example:
         >>> ordered_share(torch.tensor([[3.0, 1.0]]), torch.tensor([[2.0, 1.0]]))
         tensor([0.6250])
     """
+    check_finite("high", high)
+    check_finite("low", low)
     difference = high[:, :, None] - low[:, None, :]  # [S, n, m]
     difference = difference.masked_fill(difference.abs() < 1e-6, 0)
     return (difference.sign().mean((1, 2)) + 1) / 2
@@ -153,7 +173,8 @@ def held_out_accuracy(states: Tensor, labels: Tensor) -> Tensor:
         float64 `[S, K]`; a tie counts ½.
 
     Raises:
-        ValueError: fewer than two items with a label, or shapes that do not fit.
+        ValueError: fewer than two items with a label, shapes that do not fit, or a
+            vector that is not finite.
 
     Example:
         >>> apart = torch.tensor([[[0.0, 1.0], [0.0, 2.0], [1.0, 0.0], [2.0, 0.0]]])
@@ -163,6 +184,7 @@ def held_out_accuracy(states: Tensor, labels: Tensor) -> Tensor:
     if labels.dim() != 2 or labels.shape[1] != states.shape[1]:
         found = f"labels {list(labels.shape)}, states {list(states.shape)}"
         raise ValueError(f"labels must be [K, N] for states [S, N, d], got {found}")
+    check_finite("states", check_floating("states", states))
     units = unit_rows(states).double()
     products = units @ units.mT  # [S, N, N]
     scores = [_score(products, chosen) for chosen in labels]
@@ -204,8 +226,17 @@ def neighbours(reading: Reading, state: int, row: int, k: int) -> list[str]:
 
     Returns:
         Tokens, by falling cosine.
+
+    Raises:
+        TypeError, IndexError: a state or a row that is not there.
+        ValueError: k below 1, or a vector that is not finite.
     """
-    cosines = unit_rows(reading.others[state]) @ unit_rows(reading.states[state, row])
+    layers, texts = reading.states.shape[:2]
+    state = check_index("state", state, layers)
+    row, k = check_index("row", row, texts), check_size("k", k)
+    others = check_finite("others", reading.others[state])
+    word = check_finite("states", reading.states[state])[row]
+    cosines = unit_rows(others) @ unit_rows(word)
     order = cosines.argsort(descending=True)  # [M]
     elsewhere = order[reading.text[order] != row].tolist()
     return list(dict.fromkeys(reading.tokens[i] for i in elsewhere))[:k]

@@ -5,13 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from lib.geometry.neighbours import (
-    CELLS_AT_ONCE,
-    check_table,
-    most_similar,
-    row_number,
-    unit_rows,
-)
+from lib.checks import check_ids, check_index, check_vectors
+from lib.geometry.neighbours import CELLS_AT_ONCE, most_similar, unit_rows
 
 
 def analogy(
@@ -45,8 +40,8 @@ def analogy(
         >>> analogy(vectors, man, king, woman, k=1)[0][0] == queen
         True
     """
-    check_table(vectors)
-    rows = [row_number(row, len(vectors)) for row in (a, b, c)]
+    check_vectors("vectors", vectors)
+    rows = [check_index("row", row, len(vectors)) for row in (a, b, c)]
     start, end, other = unit_rows(vectors[rows])
     exclude = rows if exclude_inputs else ()
     return most_similar(vectors, end - start + other, k, exclude)
@@ -60,15 +55,15 @@ def analogy_ranks(vectors: Tensor, rows: Tensor, exclude_inputs: bool = True) ->
 
     Args:
         vectors: `[V, d]`.
-        rows: int64 `[Q, 4]`: a, b, c and the expected answer.
+        rows: integers `[Q, 4]`: a, b, c and the expected answer.
         exclude_inputs: see `analogy`.
 
     Returns:
         int64 `[Q]`.
 
     Raises:
-        TypeError: `rows` hold no integers.
-        ValueError: `rows` do not have four columns.
+        TypeError: `rows` hold no integers, or `vectors` are not floating point.
+        ValueError: `rows` do not have four columns, or a vector is not finite.
         IndexError: a row is out of range.
 
     Example:
@@ -76,8 +71,8 @@ def analogy_ranks(vectors: Tensor, rows: Tensor, exclude_inputs: bool = True) ->
         >>> analogy_ranks(vectors, torch.tensor([[0, 1, 2, 3]]))
         tensor([1])
     """
-    check_table(vectors)
-    _check_questions(rows, len(vectors))
+    check_vectors("vectors", vectors)
+    rows = _check_questions(rows, len(vectors))
     units = unit_rows(vectors).contiguous()
     ranks = []
     for part in rows.to(units.device).split(max(1, CELLS_AT_ONCE // len(units))):
@@ -89,11 +84,8 @@ def analogy_ranks(vectors: Tensor, rows: Tensor, exclude_inputs: bool = True) ->
     return torch.cat(ranks)
 
 
-def _check_questions(rows: Tensor, size: int) -> None:
-    if rows.dtype != torch.int64:
-        raise TypeError(f"rows must be int64, got {rows.dtype}")
+def _check_questions(rows: Tensor, size: int) -> Tensor:
+    rows = check_ids(rows, size, "row")
     if rows.dim() != 2 or rows.shape[1] != 4:
         raise ValueError(f"rows must be [questions, 4], got {tuple(rows.shape)}")
-    wrong = rows[(rows < 0) | (rows >= size)]
-    if len(wrong):
-        raise IndexError(f"row {wrong[0].item()} is outside a table of {size} rows")
+    return rows

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lib.checks import check_integer, check_size, check_vectors
 from lib.geometry.neighbours import unit_rows
 
 
@@ -42,7 +43,7 @@ def association(words: Tensor, a: Tensor, b: Tensor) -> Tensor:
         `[n]`, from -2 to 2.
 
     Raises:
-        ValueError: an empty set, or widths that differ.
+        ValueError: an empty set, widths that differ, or a row that is not finite.
 
     Source:
         Caliskan, Bryson and Narayanan 2017, s(w, A, B).
@@ -52,9 +53,7 @@ def association(words: Tensor, a: Tensor, b: Tensor) -> Tensor:
         tensor([ 0.2929, -0.7071])
     """
     for name, vectors in (("words", words), ("a", a), ("b", b)):
-        if vectors.dim() != 2 or len(vectors) == 0:
-            found = tuple(vectors.shape)
-            raise ValueError(f"{name} must be at least one row [n, d], got {found}")
+        check_size(f"rows of {name}", len(check_vectors(name, vectors)))
     if not words.shape[1] == a.shape[1] == b.shape[1]:
         widths = words.shape[1], a.shape[1], b.shape[1]
         raise ValueError(f"words, a and b must have one width, got {widths}")
@@ -90,8 +89,8 @@ def weat(
         no word differs from another.
 
     Raises:
-        ValueError: an empty set, X and Y of different sizes, widths that differ, or
-            `partitions` below 1.
+        ValueError: an empty set, X and Y of different sizes, widths that differ, a row
+            that is not finite, or `partitions` below 1.
 
     Source:
         Caliskan, Bryson and Narayanan 2017. The standard deviation divides by 2n - 1,
@@ -105,8 +104,8 @@ def weat(
         >>> round(result.effect_size, 2), result.p_value
         (1.81, 0.05)
     """
-    if partitions < 1:
-        raise ValueError(f"partitions must be at least 1, got {partitions}")
+    partitions = check_size("partitions", partitions)
+    x, y = check_vectors("x", x), check_vectors("y", y)
     if len(x) != len(y):
         raise ValueError(f"x has {len(x)} words, but y has {len(y)}")
     scores = association(torch.cat([x, y]), a, b).cpu().double()  # [2n]
@@ -114,10 +113,7 @@ def weat(
     difference = scores[: len(x)].mean() - scores[len(x) :].mean()
     effect = (difference / spread).item() if spread > 0 else 0.0
     exact = math.comb(2 * len(x), len(x)) <= partitions
-    if exact:
-        halves = torch.tensor(list(combinations(range(2 * len(x)), len(x))))
-    else:
-        halves = _random_halves(2 * len(x), partitions, seed)
+    halves = _halves_of(2 * len(x), partitions, check_integer("seed", seed))
     sums = scores[halves].sum(1)  # X's sum decides: the sum over X ∪ Y is fixed
     observed = scores[: len(x)].sum() - 1e-12 * scores.abs().sum()
     as_large = int((sums >= observed).sum())
@@ -126,8 +122,14 @@ def weat(
     return Association(effect, p_value, exact)
 
 
-def _random_halves(size: int, count: int, seed: int) -> Tensor:
-    """Draw `count` halves of `size` numbers, each a row of `size // 2`."""
+def _halves_of(size: int, count: int, seed: int) -> Tensor:
+    """List all halves of `size` numbers, or draw `count` if there are more.
+
+    Returns:
+        int64 `[halves, size // 2]`.
+    """
+    if math.comb(size, size // 2) <= count:
+        return torch.tensor(list(combinations(range(size), size // 2)))
     generator = torch.Generator().manual_seed(seed)
-    keys = torch.rand(count, size, generator=generator)
+    keys = torch.rand(count, size, generator=generator, dtype=torch.float32)
     return keys.argsort(1)[:, : size // 2]

@@ -7,6 +7,7 @@ it changes belongs to the axes that they happen to be written in.
 import torch
 from torch import Tensor
 
+from lib.checks import check_integer, check_size, check_vectors
 from lib.geometry.neighbours import CELLS_AT_ONCE, unit_rows
 
 
@@ -24,16 +25,15 @@ def random_pair_cosines(vectors: Tensor, num_pairs: int, seed: int = 0) -> Tenso
         `[num_pairs]`.
 
     Raises:
-        ValueError: fewer than two rows, or `num_pairs` below 1.
+        ValueError: fewer than two rows, one that is not finite, or `num_pairs` below 1.
 
     Example:
         >>> random_pair_cosines(torch.eye(3), num_pairs=4)
         tensor([0., 0., 0., 0.])
     """
-    size = len(vectors)
-    _check_size("rows", size, 2)
-    _check_size("num_pairs", num_pairs, 1)
-    generator = torch.Generator().manual_seed(seed)
+    size = check_size("rows", len(check_vectors("vectors", vectors)), 2)
+    num_pairs = check_size("num_pairs", num_pairs)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed))
     first = torch.randint(size, (num_pairs,), generator=generator)
     step = torch.randint(1, size, (num_pairs,), generator=generator)
     second = (first + step) % size  # never the first
@@ -53,7 +53,7 @@ def mean_cosine(vectors: Tensor) -> float:
         From -1/(V - 1) to 1.
 
     Raises:
-        ValueError: fewer than two rows.
+        ValueError: fewer than two rows, or one that is not finite.
 
     Source:
         Ethayarajh 2019, section 3.3 (there from a sample of pairs).
@@ -62,7 +62,7 @@ def mean_cosine(vectors: Tensor) -> float:
         >>> mean_cosine(torch.tensor([[1.0, 0.0], [5.0, 0.0], [0.0, 2.0]]))
         0.3333333333333333
     """
-    _check_size("rows", len(vectors), 2)
+    check_size("rows", len(check_vectors("vectors", vectors)), 2)
     units = unit_rows(vectors).cpu().double()
     both_ways = units.sum(0).square().sum() - units.square().sum()
     return (both_ways / (len(units) * (len(units) - 1))).item()
@@ -79,7 +79,7 @@ def remove_common(vectors: Tensor, components: int = 0) -> Tensor:
         `[V, d]`.
 
     Raises:
-        ValueError: `components` is below 0 or above d.
+        ValueError: `components` is below 0 or above d, or a row is not finite.
 
     Source:
         Mu and Viswanath 2018, "All-but-the-Top", algorithm 1.
@@ -89,7 +89,7 @@ def remove_common(vectors: Tensor, components: int = 0) -> Tensor:
         [[0.0, -1.0], [0.0, 1.0]]
     """
     centred, axes, _ = _principal_axes(vectors)
-    _check_size("components", components, 0, vectors.shape[1])
+    components = check_size("components", components, 0, vectors.shape[1])
     top = axes[:, :components]  # [d, components]
     return (centred - centred @ top @ top.T).to(vectors)
 
@@ -109,7 +109,7 @@ def pca(vectors: Tensor, k: int = 2) -> tuple[Tensor, Tensor]:
         direction holds `[k]`.
 
     Raises:
-        ValueError: `k` is below 1 or above d.
+        ValueError: `k` is below 1 or above d, or a row is not finite.
 
     Source:
         Pearson 1901; the eigenvectors of the covariance.
@@ -119,8 +119,8 @@ def pca(vectors: Tensor, k: int = 2) -> tuple[Tensor, Tensor]:
         >>> points.tolist(), share.tolist()
         ([[-1.0], [1.0]], [1.0])
     """
-    _check_size("k", k, 1, vectors.shape[1])
     centred, axes, variance = _principal_axes(vectors)
+    k = check_size("k", k, 1, vectors.shape[1])
     share = variance[:k] / variance.sum()
     return (centred @ axes[:, :k]).to(vectors), share.to(vectors)
 
@@ -138,7 +138,7 @@ def k_occurrence(vectors: Tensor, k: int = 10) -> Tensor:
         int64 `[V]`.
 
     Raises:
-        ValueError: `k` is below 1 or above V - 1.
+        ValueError: `k` is below 1 or above V - 1, or a row is not finite.
 
     Source:
         Radovanović, Nanopoulos and Ivanović 2010, section 2 (N_k).
@@ -147,8 +147,8 @@ def k_occurrence(vectors: Tensor, k: int = 10) -> Tensor:
         >>> k_occurrence(torch.tensor([[9.0, 1], [1, 0], [9, -1]]), k=1)
         tensor([1, 2, 0])
     """
-    size = len(vectors)
-    _check_size("k", k, 1, size - 1)
+    size = len(check_vectors("vectors", vectors))
+    k = check_size("k", k, 1, size - 1)
     units = unit_rows(vectors)
     rows = torch.arange(size, device=units.device)
     counts = torch.zeros_like(rows)
@@ -170,6 +170,9 @@ def hubness(vectors: Tensor, k: int = 10) -> float:
 
     Returns:
         The third standardised moment; 0 if all rows occur equally often.
+
+    Raises:
+        ValueError: as for `k_occurrence`.
 
     Source:
         Radovanović, Nanopoulos and Ivanović 2010, equation 1.
@@ -213,8 +216,8 @@ def random_rotation(
         >>> torch.allclose(rotation @ rotation.T, torch.eye(3), atol=1e-6)
         True
     """
-    _check_size("d", d, 1)
-    generator = torch.Generator().manual_seed(seed)
+    d = check_size("d", d)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed))
     gaussian = torch.randn(d, d, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
     q = q * r.diagonal().sign()
@@ -227,15 +230,9 @@ def _principal_axes(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     All are float64 on the CPU.
     """
-    x = vectors.cpu().double()
+    x = check_vectors("vectors", vectors).cpu().double()
     centred = x - x.mean(0)
     variance, axes = torch.linalg.eigh(centred.T @ centred / len(x))
     variance, axes = variance.flip(0).clamp(min=0), axes.flip(1)
     peak = axes.gather(0, axes.abs().argmax(0, keepdim=True))  # [1, d]
     return centred, axes * peak.sign(), variance
-
-
-def _check_size(name: str, value: int, low: int, high: int | None = None) -> None:
-    if value < low or (high is not None and value > high):
-        allowed = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be {allowed}, got {value}")

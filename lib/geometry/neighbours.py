@@ -5,11 +5,12 @@ no direction: its cosine with anything is 0.
 """
 
 import math
-import operator
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
+
+from lib.checks import check_finite, check_index, check_size, check_vectors
 
 CELLS_AT_ONCE = 2**22  # numbers in the largest block of scores held at once
 
@@ -51,7 +52,7 @@ def cosine_similarity(x: Tensor, y: Tensor) -> Tensor:
         `[...]`, from -1 to 1, fp32 at least.
 
     Raises:
-        ValueError: the shapes differ.
+        ValueError: the shapes differ, or a number is not finite.
 
     Example:
         >>> cosine_similarity(torch.tensor([1.0, 1.0]), torch.tensor([2.0, 0.0]))
@@ -61,6 +62,8 @@ def cosine_similarity(x: Tensor, y: Tensor) -> Tensor:
     """
     if x.shape != y.shape:
         raise ValueError(f"x is {tuple(x.shape)}, but y is {tuple(y.shape)}")
+    check_finite("x", x)
+    check_finite("y", y)
     return (unit_rows(x) * unit_rows(y)).sum(-1).clamp(-1, 1)
 
 
@@ -82,9 +85,10 @@ def most_similar(
         Pairs of row and cosine.
 
     Raises:
-        TypeError: a row is no integer.
+        TypeError: a row or `k` is no integer, or vectors are not floating point.
         IndexError: a row is out of range.
-        ValueError: `k` below 1, a query of another width, or a cosine that is NaN.
+        ValueError: `k` below 1, a query of another width, or a row or a query that is
+            not finite.
 
     Source:
         gensim 4.4.0, `KeyedVectors.most_similar`, which always excludes its inputs.
@@ -94,25 +98,21 @@ def most_similar(
         >>> [(row, round(cosine, 3)) for row, cosine in most_similar(vectors, 0, k=3)]
         [(0, 1.0), (1, 0.707), (2, 0.0)]
     """
-    check_table(vectors)
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    check_vectors("vectors", vectors)
+    k = check_size("k", k)
     if not isinstance(query, Tensor) or query.dim() == 0:
-        query = vectors[row_number(query, len(vectors))]
+        query = vectors[check_index("row", query, len(vectors))]
     if query.shape != vectors.shape[1:]:
         width = vectors.shape[1]
         raise ValueError(f"a query must be ({width},), got {tuple(query.shape)}")
-    left_out = sorted({row_number(row, len(vectors)) for row in exclude})
-    scores = unit_rows(vectors) @ unit_rows(query)  # [V]
+    left_out = sorted({check_index("row", row, len(vectors)) for row in exclude})
+    scores = unit_rows(vectors) @ unit_rows(check_finite("query", query))  # [V]
     scores[left_out] = -math.inf
     return best(scores, min(k, len(vectors) - len(left_out)))
 
 
 def best(scores: Tensor, k: int) -> list[tuple[int, float]]:
     """List the k largest scores, the lower row first where two are equal."""
-    if scores.isnan().any():
-        row = scores.isnan().nonzero()[0].item()
-        raise ValueError(f"the cosine of row {row} is not a number")
     if k == 0:
         return []
     worst = scores.topk(k).values[-1]
@@ -120,22 +120,3 @@ def best(scores: Tensor, k: int) -> list[tuple[int, float]]:
     order = scores[rows].argsort(descending=True, stable=True)[:k]
     rows = rows[order]
     return list(zip(rows.tolist(), scores[rows].tolist(), strict=True))
-
-
-def row_number(row: int, size: int) -> int:
-    """Return a row number as an int, or say what is wrong with it."""
-    try:
-        number = operator.index(row)
-    except TypeError:
-        number = None
-    if number is None or isinstance(row, bool):
-        raise TypeError(f"a row must be an int, got {row!r}")
-    if not 0 <= number < size:
-        raise IndexError(f"row {number} is outside a table of {size} rows")
-    return number
-
-
-def check_table(vectors: Tensor) -> None:
-    if vectors.dim() != 2 or not vectors.is_floating_point():
-        found = f"{vectors.dtype} {tuple(vectors.shape)}"
-        raise ValueError(f"vectors must be floating-point [V, d], got {found}")

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lib.checks import check_finite, check_size, check_vectors
 from lib.geometry.analogies import analogy_ranks
-from lib.geometry.neighbours import check_table, cosine_similarity
+from lib.geometry.neighbours import cosine_similarity
 
 Word = str
 Question = tuple[Word, Word, Word, Word]
@@ -61,7 +62,8 @@ def evaluate_analogies(
         The score of all questions, and the score of each section.
 
     Raises:
-        ValueError: a question that does not have four words.
+        ValueError: a question that does not have four words, a row that is not finite,
+            or `k` below 1.
 
     Source:
         The test set is that of Mikolov et al. 2013, questions-words; compare gensim
@@ -75,6 +77,7 @@ def evaluate_analogies(
         >>> print(total)
         1.000 on 1 of 2 (50.0 %)
     """
+    k = check_size("k", k)
     sections = {name: list(questions) for name, questions in sections.items()}
     known = [_rows_of(part, index, len(vectors)) for part in sections.values()]
     rows = torch.tensor([row for part in known for row in part], dtype=torch.int64)
@@ -100,7 +103,8 @@ def spearman(x: Tensor, y: Tensor) -> float:
         From -1 to 1; NaN if either list is constant or n is below 2.
 
     Raises:
-        ValueError: the lists are not of one length.
+        ValueError: the lists are not of one length, or one holds NaN, which has no rank
+            (an infinity has).
 
     Source:
         Spearman 1904; compare `scipy.stats.spearmanr`.
@@ -112,6 +116,8 @@ def spearman(x: Tensor, y: Tensor) -> float:
     if x.dim() != 1 or x.shape != y.shape:
         shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
         raise ValueError(f"x and y must be two lists of one length, got {shapes}")
+    for name, values in (("x", x), ("y", y)):
+        check_finite(name, values.where(values.isnan(), 0))
     p, q = (_mean_ranks(values.cpu()) for values in (x, y))
     p, q = p - p.mean(), q - q.mean()
     return (p @ q / (p @ p * (q @ q)).sqrt()).item()
@@ -132,6 +138,9 @@ def evaluate_similarity(
     Returns:
         Spearman's correlation on the pairs covered.
 
+    Raises:
+        ValueError: a row that is not finite, or a score that is NaN.
+
     Source:
         Finkelstein et al. 2002 (WordSim-353), Hill et al. 2015 (SimLex-999); compare
         gensim 4.4.0, `KeyedVectors.evaluate_word_pairs`.
@@ -143,12 +152,14 @@ def evaluate_similarity(
         >>> print(evaluate_similarity(vectors, index, people))
         1.000 on 2 of 3 (66.7 %)
     """
-    check_table(vectors)
+    check_vectors("vectors", vectors)
     pairs = list(pairs)
+    people = torch.tensor([score for *_, score in pairs], dtype=torch.float64)
+    check_finite("scores", people.where(people.isnan(), 0))
     known = [pair for pair in pairs if _is_known(pair[:2], index, len(vectors))]
     first = vectors[[index[word] for word, _, _ in known]]  # [n, d]
     second = vectors[[index[word] for _, word, _ in known]]  # [n, d]
-    people = torch.tensor([float(score) for _, _, score in known])
+    people = torch.tensor([score for *_, score in known], dtype=torch.float64)
     value = spearman(cosine_similarity(first, second), people)
     return Score(value, len(known), len(pairs))
 

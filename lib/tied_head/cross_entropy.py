@@ -3,8 +3,15 @@
 import torch
 from torch import Tensor
 
-from lib.checks import INTEGER_DTYPES, check_ids, check_size
-from lib.tied_head.chunks import Formed, Recomputed, wide_dtype
+from lib.checks import (
+    check_floating,
+    check_integer,
+    check_integers,
+    check_size,
+    is_transforming,
+    number,
+)
+from lib.tied_head.functions import Formed, Recomputed
 
 CHUNK_SIZES = {"vocabulary": 2_048, "tokens": 256}
 REDUCTIONS = ("mean", "sum", "none")
@@ -31,15 +38,18 @@ def tied_cross_entropy(
     least memory, N × chunk_size, for a fourth matrix product. By tokens, each chunk's
     gradients are formed in the forward pass, which spares that product and holds
     chunk_size × V; reduction "none" computes again there too, because the weights of
-    the tokens are not yet known. Losses and sums over chunks are float32, float64 for
-    float64 inputs. Under autocast the inputs are cast as a linear layer's would be; in
-    a compiled model it runs as it is, for its loop would be unrolled.
+    the tokens are not yet known, and so does `torch.func`. Losses and sums over chunks
+    are float32, float64 for float64 inputs; gradients are cast to the inputs' dtype
+    when a loss scale has had its say. Under autocast the inputs are cast as a linear
+    layer's would be; in a compiled model it runs as it is, for its loop would be
+    unrolled.
 
     Args:
         hidden: `[..., d]`, floating point.
         weight: the table `[V, d]`, of the same dtype.
         targets: integer ids `[...]`, one for each hidden state.
-        ignore_index: the target whose tokens do not count; it may be any integer.
+        ignore_index: the target whose tokens do not count, whatever their hidden states
+            hold; it may be any integer.
         bias: one number a row, `[V]`.
         reduction: "mean" over the tokens that count, "sum", or "none".
         z_loss: weight of (log Z)², added to each token's loss; Z is the sum of exps.
@@ -57,7 +67,8 @@ def tied_cross_entropy(
         ValueError: widths or shapes that do not match, an unknown reduction or
             chunk_by, a chunk size below 1, a softcap not above 0, a negative z_loss.
         IndexError: a target outside the table that is not `ignore_index`.
-        RuntimeError: a backward pass with `create_graph=True`.
+        RuntimeError: a second derivative (a backward pass with `create_graph=True`), or
+            one in forward mode.
 
     Source:
         The running sum: Milakov & Gimelshein 2018, algorithm 3. By vocabulary: the idea
@@ -69,40 +80,50 @@ def tied_cross_entropy(
         >>> tied_cross_entropy(hidden, table, torch.tensor([4, -100]))
         tensor(1.6094)
     """
+    size = _check_options(reduction, z_loss, softcap, chunk_by, chunk_size)
     _check_tensors(hidden, weight, bias, targets)
-    _check_options(reduction, z_loss, softcap, chunk_by)
-    size = CHUNK_SIZES[chunk_by] if chunk_size is None else chunk_size
-    check_size("chunk_size", size)
-    counted = targets.reshape(-1) != ignore_index  # [N]
-    ids = check_ids(targets.reshape(-1).where(counted, 0), len(weight), "target")
-    tensors = (hidden.reshape(-1, hidden.shape[-1]), weight, bias)
-    if torch.is_autocast_enabled(hidden.device.type):
-        dtype = torch.get_autocast_dtype(hidden.device.type)
-        tensors = tuple(x if x is None else x.to(dtype) for x in tensors)
-    share = counted.to(wide_dtype(tensors[0]))
-    if reduction == "mean":
-        share = share / share.sum().clamp(min=1)
+    ids = targets.reshape(-1).long()
+    counted = ids != check_integer("ignore_index", ignore_index)  # [N]
+    tensors = _as_cast(hidden.reshape(-1, hidden.shape[-1]), weight, bias)
+    inputs = *tensors, ids.where(counted, 0), counted
+    form = chunk_by == "tokens" and reduction != "none" and not is_transforming()
+    losses = _losses(inputs, form, chunk_by, (size, z_loss, softcap))
+    if reduction == "none":
+        return losses.view(targets.shape)
+    count = counted.sum().clamp(min=1) if reduction == "mean" else 1
+    return losses.sum() / count
+
+
+def _losses(inputs, form, chunk_by, options) -> Tensor:
+    """Losses of all tokens `[N]`; their sum, if its gradients are to be formed now."""
+    hidden, weight = inputs[:2]
     with torch.autocast(hidden.device.type, enabled=False):
-        if chunk_by == "tokens" and reduction != "none":
-            form = torch.is_grad_enabled()
-            return Formed.apply(*tensors, ids, share, form, size, z_loss, softcap)
-        by_rows = chunk_by == "vocabulary"
-        sizes = (len(ids) or 1, size) if by_rows else (size, len(weight))
-        losses = Recomputed.apply(*tensors, ids, *sizes, z_loss, softcap)  # [N]
-        losses = losses.where(counted, 0) * share
-    return losses.view(targets.shape) if reduction == "none" else losses.sum()
+        if form:
+            return Formed.apply(*inputs, torch.is_grad_enabled(), *options)
+        size, *rest = options
+        tile = (len(hidden) or 1, size), (size, len(weight))
+        rest = *tile[chunk_by == "tokens"], *rest, is_transforming()
+        return Recomputed.apply(*inputs, *rest)[0]
+
+
+def _as_cast(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Cast what autocast would cast for a linear layer."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(x if x is None else x.to(dtype) for x in tensors)
 
 
 def _check_tensors(hidden, weight, bias, targets) -> None:
-    if not hidden.is_floating_point():
-        raise TypeError(f"hidden states must be floating point, got {hidden.dtype}")
+    check_floating("hidden states", hidden)
+    check_integers("targets", targets)
+    check_floating("the table", weight)
     if weight.dim() != 2 or hidden.dim() == 0 or hidden.shape[-1] != weight.shape[-1]:
         raise ValueError(
             f"hidden states {tuple(hidden.shape)} do not fit a table "
             f"{tuple(weight.shape)}: both end in the width d"
         )
-    if targets.dtype not in INTEGER_DTYPES:
-        raise TypeError(f"targets must be integers, got a tensor of {targets.dtype}")
     if targets.shape != hidden.shape[:-1]:
         raise ValueError(
             f"needs one target for each hidden state: targets {tuple(targets.shape)}, "
@@ -118,14 +139,15 @@ def _check_tensors(hidden, weight, bias, targets) -> None:
             raise TypeError(f"hidden states are {hidden.dtype}, the {name} {x.dtype}")
 
 
-def _check_options(reduction, z_loss, softcap, chunk_by) -> None:
+def _check_options(reduction, z_loss, softcap, chunk_by, chunk_size) -> int:
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
     if chunk_by not in CHUNK_SIZES:
         raise ValueError(
             f"chunk_by must be one of {tuple(CHUNK_SIZES)}, got {chunk_by!r}"
         )
-    if softcap is not None and not softcap > 0:
-        raise ValueError(f"softcap must be above 0, got {softcap}")
-    if not z_loss >= 0:
-        raise ValueError(f"z_loss must not be negative, got {z_loss}")
+    if softcap is not None:
+        number("softcap", softcap, above=0)
+    number("z_loss", z_loss, at_least=0)
+    size = CHUNK_SIZES[chunk_by] if chunk_size is None else chunk_size
+    return check_size("chunk_size", size)

@@ -7,8 +7,10 @@ and `train_gensim` the library that most people use.
 from lib.word2vec.models import CBOW, SkipGram, sgns_loss
 from lib.word2vec.noise import keep_probability, noise_distribution, sample_negatives
 from lib.word2vec.pairs import cbow_examples, skipgram_pairs
-from lib.word2vec.trainers import train_autograd, train_blocks, train_gensim
-from lib.word2vec.training import Settings, TrainingRun, evaluation_examples, mean_loss
+from lib.word2vec.settings import Settings
+from lib.word2vec.trainers import train_autograd, train_blocks
+from lib.word2vec.training import TrainingRun, evaluation_examples, mean_loss
+from lib.word2vec.with_gensim import train_gensim
 
 __all__ = [
     "CBOW",

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lib.checks import check_integers
 from lib.token_embedding import TokenEmbedding
 from lib.word2vec.pairs import PAD
 
@@ -52,12 +53,13 @@ def mean_rows(lookup: Callable[[Tensor], Tensor], contexts: Tensor) -> Tensor:
 
     Args:
         lookup: ids `[B, C]` → rows `[B, C, d]`, such as an embedding.
-        contexts: int64 `[B, C]`, -1 where there is no word.
+        contexts: integers `[B, C]`, -1 where there is no word.
 
     Returns:
         `[B, d]`.
 
     Raises:
+        TypeError: contexts that are not integers.
         ValueError: a context without any word.
 
     Example:
@@ -65,13 +67,14 @@ def mean_rows(lookup: Callable[[Tensor], Tensor], contexts: Tensor) -> Tensor:
         >>> mean_rows(lambda ids: table[ids], torch.tensor([[0, 1, -1]]))
         tensor([[2., 1.]])
     """
+    contexts = check_integers("contexts", contexts).long()
     real = contexts != PAD  # [B, C]
     number = real.sum(dim=1)  # [B]
     if not number.all():
         empty = int((number == 0).nonzero()[0])
         raise ValueError(f"the context in row {empty} has no word, all are {PAD}")
     rows = lookup(contexts.where(real, 0))  # [B, C, d]
-    return (rows * real[..., None]).sum(dim=1) / number[:, None]  # [B, d]
+    return rows.where(real[..., None], 0).sum(dim=1) / number[:, None]  # [B, d]
 
 
 class _TwoTables(nn.Module):

@@ -1,11 +1,10 @@
 """Chance in word2vec: which words are thinned out, and which are drawn as noise."""
 
-import math
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from lib.checks import check_ids, check_size
+from lib.checks import check_ids, check_size, number
 
 GRAIN = 2**40  # noise is drawn in whole grains, which makes the drawing exact
 
@@ -20,7 +19,8 @@ def keep_probability(
 
     Args:
         counts: occurrences `[V]`; a word with none is kept.
-        t: the share above which words are thinned out.
+        t: the share from which words are thinned out: above t by the paper's rule,
+            above 2.618 · t, which is ((1 + √5) / 2)² · t, by that of word2vec.c.
         rule: "word2vec.c" or "paper".
 
     Returns:
@@ -42,10 +42,9 @@ def keep_probability(
     """
     if rule not in ("word2vec.c", "paper"):
         raise ValueError(f"unknown rule {rule!r}, expected 'word2vec.c' or 'paper'")
-    if not 0 < t < math.inf:
-        raise ValueError(f"t must be a finite number above 0, got {t}")
-    counts = torch.as_tensor(counts)
+    counts = _as_tensor(counts)
     exact = _check_weights(counts, "count")
+    t = number("t", t, above=0)
     ratio = t * exact.sum() / exact  # t / f, infinite for a word that never occurs
     kept = ratio.sqrt() if rule == "paper" else ratio.sqrt() + ratio
     return kept.clamp(max=1).float().to(counts.device)
@@ -72,9 +71,8 @@ def noise_distribution(counts: Tensor, power: float = 0.75) -> Tensor:
         >>> noise_distribution(torch.tensor([16, 0, 1]))
         tensor([0.8889, 0.0000, 0.1111])
     """
-    if not 0 <= power < math.inf:
-        raise ValueError(f"power must be a finite number from 0 on, got {power}")
-    counts = torch.as_tensor(counts)
+    power = number("power", power, at_least=0)
+    counts = _as_tensor(counts)
     exact = _check_weights(counts, "count")
     weight = exact.pow(power).where(exact > 0, 0)
     return (weight / weight.sum()).float().to(counts.device)
@@ -90,7 +88,7 @@ def sample_negatives(
 
     Args:
         noise: weights `[V]`, such as `noise_distribution` gives.
-        positives: int64 `[...]`.
+        positives: integers `[...]`.
         k: negatives of each positive.
         generator: the source of chance; torch's own without one.
 
@@ -111,7 +109,7 @@ def sample_negatives(
         tensor([[2, 2, 2],
                 [0, 0, 0]])
     """
-    check_size("k", k)
+    k = check_size("k", k)
     ends = noise_ends(noise).to(positives.device)
     positives = check_ids(positives, len(ends), "positive")
     return draw_others(ends, positives, k, generator)
@@ -127,7 +125,7 @@ def noise_ends(noise: Tensor) -> Tensor:
         int64 `[V]` on the CPU, ascending; word i owns the numbers from the end of
         word i - 1 up to its own, which is excluded.
     """
-    exact = _check_weights(torch.as_tensor(noise), "noise weight")
+    exact = _check_weights(_as_tensor(noise), "noise weight")
     grains = (exact / exact.sum() * GRAIN).round().long()
     return grains.where(exact == 0, grains.clamp(min=1)).cumsum(0)
 
@@ -149,6 +147,11 @@ def draw_others(
     place = draw.to(positives.device) % rest[..., None]  # [..., k]
     behind = place >= (end - own)[..., None]
     return torch.searchsorted(ends, place + own[..., None] * behind, right=True)
+
+
+def _as_tensor(weights: Tensor) -> Tensor:
+    """Take lists as well, in NumPy's dtypes: torch would round them to its default."""
+    return weights if isinstance(weights, Tensor) else torch.tensor(np.array(weights))
 
 
 def _check_weights(weights: Tensor, what: str) -> Tensor:

@@ -5,14 +5,15 @@ for inside a sentence only: at its edges the window is cut off, as in gensim.
 """
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral, Number
+from numbers import Number
 
 import torch
 from torch import Tensor
 
-from lib.checks import INTEGER_DTYPES, check_size
+from lib.checks import Range, check_integer, check_integers, check_ranges, check_size
 
 PAD = -1  # stands where a context has no word
+LARGEST = torch.iinfo(torch.int64).max
 
 Text = Tensor | Sequence[int] | Iterable[Tensor | Sequence[int]]
 
@@ -42,22 +43,17 @@ def flatten(sentences: Text) -> tuple[Tensor, Tensor]:
         sentences = [sentences]
     rows = [_sentence(words) for words in sentences]
     ids = torch.cat(rows) if rows else torch.zeros(0, dtype=torch.int64)
-    if ids.numel() and ids.min() < 0:
-        raise IndexError(f"id {int(ids.min())} is negative, ids start at 0")
+    check_ranges(
+        Range(ids, 0, LARGEST, lambda wrong: IndexError(f"id {wrong} is negative"))
+    )
     return ids, torch.tensor([len(row) for row in rows], device=ids.device).long()
 
 
 def _sentence(words: Tensor | Sequence[int]) -> Tensor:
     if not isinstance(words, Tensor):
-        strange = [
-            w for w in words if isinstance(w, bool) or not isinstance(w, Integral)
-        ]
-        if strange:
-            raise TypeError(f"ids must be integers, got {strange[0]!r}")
+        words = [check_integer("an id", word) for word in words]
         return torch.tensor(words, dtype=torch.int64)
-    if words.dtype not in INTEGER_DTYPES:
-        raise TypeError(f"ids must be integers, got a tensor of {words.dtype}")
-    if words.dim() != 1:
+    if check_integers("ids", words).dim() != 1:
         raise ValueError(f"a sentence has shape (n,), got {tuple(words.shape)}")
     return words.long()
 
@@ -82,7 +78,7 @@ def window_reach(
         >>> window_reach(torch.tensor([3, 1]), window=5)
         (tensor([0, 1, 2, 0]), tensor([2, 1, 0, 0]))
     """
-    check_size("window", window)
+    window = check_size("window", window)
     first = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)  # [N]
     place = torch.arange(len(first), device=first.device) - first
     after = torch.repeat_interleave(lengths, lengths) - 1 - place
@@ -113,6 +109,7 @@ def neighbours(
                 [ 4,  6],
                 [ 5, -1]])
     """
+    window = check_size("window", window)
     left, right = window_reach(lengths, window, generator)
     side = torch.arange(1, window + 1, device=ids.device)
     offset = torch.cat([-side.flip(0), side])  # [2w]

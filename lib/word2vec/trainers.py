@@ -1,33 +1,23 @@
-"""The three trainers: as the formulas read, the same thing fast, and gensim's."""
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+"""Two trainers of our own: as the formulas read, and the same thing fast."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lib.checks import check_size
-from lib.corpus import Vocab
 from lib.device import pick_device
 from lib.word2vec.blocks import band_masks, block_step, cut_blocks, group_size
 from lib.word2vec.models import CBOW, SkipGram
 from lib.word2vec.pairs import Text
+from lib.word2vec.settings import WORD2VEC, Settings
 from lib.word2vec.training import (
-    WORD2VEC,
     EpochLog,
     EpochSource,
     Examples,
     OnEpoch,
-    Settings,
     TrainingRun,
     evaluation_examples,
 )
-
-if TYPE_CHECKING:
-    from gensim.models import Word2Vec
-
-GENSIM_SENTENCE = 10_000  # gensim reads no further into a sentence
 
 
 def train_autograd(
@@ -64,7 +54,7 @@ def train_autograd(
             its steps from the same place, and with few different words too many fall
             on each.
     """
-    check_size("batch", batch)
+    batch = check_size("batch", batch)
     source = EpochSource(sentences, counts, settings, settings.seed)
     device = torch.device(device or pick_device())
     kind = CBOW if settings.architecture == "cbow" else SkipGram
@@ -73,11 +63,7 @@ def train_autograd(
     run = TrainingRun(model.vectors(), model.output.weight.detach())
     examples = evaluation or evaluation_examples(sentences, counts, settings)
     log = EpochLog(run, examples, on_epoch)
-    for epoch in range(settings.epochs):
-        log.begin()
-        _autograd_epoch(model, source, batch, epoch)
-        log.stop()
-        log.measure()
+    log.train(settings.epochs, lambda e: _autograd_epoch(model, source, batch, e))
     return run
 
 
@@ -132,24 +118,26 @@ def train_blocks(
     """
     if settings.architecture != "skipgram":
         raise ValueError(f"blocks are for skipgram, not {settings.architecture!r}")
-    check_size("block", block)
-    check_size("shared", shared)
     source = EpochSource(sentences, counts, settings, settings.seed)
-    if group is None:
-        group = group_size(counts.cpu() * source.keep, block, settings.lr)
-    check_size("group", group)
+    sizes = _block_sizes(block, shared, group, source, counts)
     device = torch.device(device or pick_device())
     start = SkipGram(len(counts), settings.dim, source.generator).to(device)
     run = TrainingRun(start.vectors(), start.output.weight.detach())
-    masks = band_masks(block, settings.window).to(device)
+    masks = band_masks(sizes[0], settings.window).to(device)
     examples = evaluation or evaluation_examples(sentences, counts, settings)
     log = EpochLog(run, examples, on_epoch)
-    for epoch in range(settings.epochs):
-        log.begin()
-        _block_epoch(run, source, masks, (block, shared, group), epoch)
-        log.stop()
-        log.measure()
+    log.train(settings.epochs, lambda e: _block_epoch(run, source, masks, sizes, e))
     return run
+
+
+def _block_sizes(
+    block: int, shared: int, group: int | None, source: EpochSource, counts: Tensor
+) -> tuple[int, int, int]:
+    """Check the sizes of `train_blocks`, and choose the group if it is None."""
+    block, shared = check_size("block", block), check_size("shared", shared)
+    if group is None:
+        group = group_size(counts.cpu() * source.keep, block, source.settings.lr)
+    return block, shared, check_size("group", group)
 
 
 def _block_epoch(
@@ -163,10 +151,7 @@ def _block_epoch(
     block, shared, group = sizes
     text = source.thinned()
     words, rows = cut_blocks(*text, block, settings.window, source.generator)
-    draw = torch.randint(
-        int(source.ends[-1]), (len(words), shared), generator=source.generator
-    )
-    negatives = torch.searchsorted(source.ends, draw, right=True, out_int32=True)
+    negatives = source.shared_negatives(len(words), shared)
     words, rows, negatives = (ids.to(device) for ids in (words, rows, negatives))
     for start in range(0, len(words), group):
         progress = (epoch + start / len(words)) / settings.epochs
@@ -180,103 +165,3 @@ def _block_epoch(
             settings.negatives,
             settings.rate(progress),
         )
-
-
-def train_gensim(
-    sentences: Sequence[Sequence[str]],
-    vocab: Vocab,
-    settings: Settings = WORD2VEC,
-    *,
-    evaluation: Examples | None = None,
-    on_epoch: OnEpoch | None = None,
-    **options: object,
-) -> TrainingRun:
-    """Train gensim's Word2Vec; return its vectors in the order of the vocabulary.
-
-    One worker and one seed: gensim then returns the same vectors every time. A second
-    worker makes it faster, and no two runs alike.
-
-    Args:
-        sentences: lists of words; those that the vocabulary lacks are dropped.
-        vocab: the words and their counts.
-        settings: as for the other trainers.
-        evaluation, on_epoch: as for `train_autograd`.
-        options: gensim's own arguments, such as `workers=2` or `hs=1`; they win.
-
-    Returns:
-        Vectors, and the loss and the seconds of each epoch; `model` is gensim's own.
-
-    Raises:
-        ModuleNotFoundError: gensim is missing; the message gives the command.
-        TypeError: a string in place of a list of tokens, or an option that gensim does
-            not have, such as `size` and `iter` of gensim 3.
-        ValueError: a text without a pair of words, a sentence of more than 10,000
-            words, of which gensim would read no more, or no negatives.
-
-    Source: gensim 4.4.0, `Word2Vec` and `word2vec_inner.pyx`.
-    """
-    if settings.negatives < 1:
-        raise ValueError("gensim needs at least 1 negative, got 0")
-    ids = vocab.encode_sentences(sentences)
-    longest = max(map(len, ids), default=0)
-    if longest > GENSIM_SENTENCE:
-        raise ValueError(
-            f"a sentence has {longest} words, gensim reads {GENSIM_SENTENCE} of them"
-        )
-    examples = evaluation or evaluation_examples(ids, vocab.counts, settings)
-    model = _gensim_model(vocab, len(sentences), settings, options)
-    rows = [model.wv.key_to_index[word] for word in vocab.words]
-    start = torch.from_numpy(model.wv.vectors[rows])
-    run = TrainingRun(start, torch.zeros_like(start), model=model)
-    model.train(
-        sentences,
-        total_examples=len(sentences),
-        epochs=settings.epochs,
-        callbacks=[_gensim_log(EpochLog(run, examples, on_epoch), rows)],
-    )
-    return run
-
-
-def _gensim_model(
-    vocab: Vocab, sentences: int, settings: Settings, options: dict[str, object]
-) -> "Word2Vec":
-    try:
-        from gensim.models import Word2Vec
-    except ModuleNotFoundError as error:
-        message = "train_gensim needs gensim: pip install gensim==4.4.0"
-        raise ModuleNotFoundError(message, name="gensim") from error
-    chosen: dict[str, object] = {
-        "vector_size": settings.dim,
-        "window": settings.window,
-        "negative": settings.negatives,
-        "epochs": settings.epochs,
-        "alpha": settings.lr,
-        "min_alpha": settings.min_lr,
-        "sample": settings.sample,
-        "ns_exponent": settings.power,
-        "sg": int(settings.architecture == "skipgram"),
-        "seed": settings.seed,
-        "min_count": 1,
-        "workers": 1,
-    }
-    model = Word2Vec(**{**chosen, **options})
-    counts = dict(zip(vocab.words, vocab.counts.tolist(), strict=True))
-    model.build_vocab_from_freq(counts, corpus_count=sentences)
-    return model
-
-
-def _gensim_log(log: EpochLog, rows: list[int]):
-    """Wrap a log as gensim's callback, which copies the vectors after each epoch."""
-    from gensim.models.callbacks import CallbackAny2Vec
-
-    class Callback(CallbackAny2Vec):
-        def on_epoch_begin(self, model):
-            log.begin()
-
-        def on_epoch_end(self, model):
-            log.stop()
-            log.run.input = torch.from_numpy(model.wv.vectors[rows])
-            log.run.output = torch.from_numpy(model.syn1neg[rows])
-            log.measure()
-
-    return Callback()

@@ -1,15 +1,15 @@
-"""What word2vec's trainers share: settings, the drawing of epochs, and one loss."""
+"""What word2vec's trainers share: the drawing of epochs, and one loss."""
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from lib.checks import check_ids, check_size
+from lib.checks import check_ids, check_integer, check_size
 from lib.word2vec.models import mean_rows, sgns_loss
 from lib.word2vec.noise import (
     draw_others,
@@ -18,71 +18,13 @@ from lib.word2vec.noise import (
     noise_ends,
 )
 from lib.word2vec.pairs import Text, bags_of, flatten, neighbours, pairs_of
+from lib.word2vec.settings import Settings
 
 if TYPE_CHECKING:
     from gensim.models import Word2Vec
 
 Examples = tuple[Tensor, Tensor, Tensor]
 OnEpoch = Callable[[int, float], object]
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What all trainers are told, with the numbers that gensim starts from.
-
-    Attributes:
-        dim: width of a vector.
-        window: furthest neighbour on each side; each word draws its own from 1 up.
-        negatives: noise words for each pair; 0 leaves them out.
-        epochs: passes over the text.
-        lr, min_lr: the learning rate at the start and at the end, linear between.
-        sample: the share above which words are thinned out; 0 keeps all.
-        power: exponent of the noise.
-        architecture: "skipgram" or "cbow".
-        seed: the one source of chance.
-
-    Raises:
-        TypeError: a size or a seed that is not an int.
-        ValueError: a number out of range, or another architecture.
-    """
-
-    dim: int = 100
-    window: int = 5
-    negatives: int = 5
-    epochs: int = 5
-    lr: float = 0.025
-    min_lr: float = 1e-4
-    sample: float = 1e-3
-    power: float = 0.75
-    architecture: str = "skipgram"
-    seed: int = 1
-
-    def __post_init__(self):
-        for name in ("dim", "window", "epochs"):
-            check_size(name, getattr(self, name))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise TypeError(f"seed must be an int, got {self.seed!r}")
-        if self.negatives != 0:
-            check_size("negatives", self.negatives)
-        if not 0 < self.lr < math.inf:
-            raise ValueError(f"lr must be above 0, got {self.lr}")
-        if not 0 <= self.min_lr <= self.lr:
-            raise ValueError(f"min_lr must be from 0 to lr, got {self.min_lr}")
-        for name in ("sample", "power"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be from 0 on, got {getattr(self, name)}")
-        if self.architecture not in ("skipgram", "cbow"):
-            raise ValueError(
-                f"unknown architecture {self.architecture!r}, "
-                "expected 'skipgram' or 'cbow'"
-            )
-
-    def rate(self, progress: float) -> float:
-        """Return the learning rate at a progress from 0 to 1."""
-        return self.lr + (self.min_lr - self.lr) * progress
-
-
-WORD2VEC = Settings()
 
 
 @dataclasses.dataclass
@@ -113,6 +55,13 @@ class EpochLog:
     def __init__(self, run: TrainingRun, examples: Examples, on_epoch: OnEpoch | None):
         self.run, self.examples, self.on_epoch = run, examples, on_epoch
 
+    def train(self, epochs: int, train_one: Callable[[int], None]) -> None:
+        for epoch in range(epochs):
+            self.begin()
+            train_one(epoch)
+            self.stop()
+            self.measure()
+
     def begin(self) -> None:
         self.clock, self.cpu_clock = time.perf_counter(), time.process_time()
 
@@ -139,18 +88,21 @@ class EpochSource:
     """A text and its statistics, from which each epoch draws anew.
 
     All chance comes from one CPU generator, so that a seed means the same everywhere.
+    A text that can be read once only is refused: it is read for training, and again
+    for the examples on which the loss is measured.
     """
 
     def __init__(self, sentences: Text, counts: Tensor, settings: Settings, seed: int):
+        check_rereadable(sentences)
         self.ids, self.lengths = (part.cpu() for part in flatten(sentences))
         check_ids(self.ids, len(counts))
         if not (self.lengths > 1).any():
             raise ValueError("no pair of words: no sentence has two words to pair")
         counts = counts.cpu()
         self.settings = settings
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(check_integer("seed", seed))
         self.ends = noise_ends(noise_distribution(counts, settings.power))
-        self.keep = torch.ones(len(counts))
+        self.keep = torch.ones(len(counts), dtype=torch.float32)
         if settings.sample:
             self.keep = keep_probability(counts, settings.sample)
 
@@ -169,7 +121,8 @@ class EpochSource:
 
     def thinned(self) -> tuple[Tensor, Tensor]:
         """Drop occurrences by chance; return what is left as ids and lengths."""
-        chance = torch.rand(len(self.ids), generator=self.generator)
+        shape = self.ids.shape
+        chance = torch.rand(shape, generator=self.generator, dtype=torch.float32)
         stays = chance < self.keep[self.ids]
         sentence = self.sentence_numbers()[stays]
         return self.ids[stays], torch.bincount(sentence, minlength=len(self.lengths))
@@ -189,6 +142,29 @@ class EpochSource:
         """Draw negatives `[N, K]` for positives `[N]`."""
         return draw_others(
             self.ends, positives, self.settings.negatives, self.generator
+        )
+
+    def shared_negatives(self, blocks: int, shared: int) -> Tensor:
+        """Draw the negatives of each block, int32 `[blocks, shared]`."""
+        size, most = (blocks, shared), int(self.ends[-1])
+        draw = torch.randint(most, size, generator=self.generator)
+        return torch.searchsorted(self.ends, draw, right=True, out_int32=True)
+
+
+def check_rereadable(sentences: object) -> None:
+    """Refuse a generator, or any other iterator, in place of sentences.
+
+    Example:
+        >>> check_rereadable(row for row in [[1, 2]])
+        Traceback (most recent call last):
+        TypeError: sentences are read more than once, and a generator is empty after the
+        first time: give a list, or an object whose __iter__ starts anew
+    """
+    if isinstance(sentences, Iterator):
+        raise TypeError(
+            f"sentences are read more than once, and a {type(sentences).__name__} is "
+            "empty after the first time: give a list, or an object whose __iter__ "
+            "starts anew"
         )
 
 
@@ -216,9 +192,10 @@ def evaluation_examples(
         negatives `[N, K]`.
 
     Raises:
+        TypeError: a generator of sentences.
         ValueError: the text has no pair of words, or subsampling leaves none.
     """
-    check_size("size", size)
+    size = check_size("size", size)
     source = EpochSource(sentences, counts, settings, seed)
     source.shorten(4 * size)  # enough, and far less than a long text
     inputs, positives = source.examples()

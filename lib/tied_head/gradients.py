@@ -1,0 +1,105 @@
+"""The gradients of the loss over chunks, summed over tiles in a wide dtype."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lib.tied_head.chunks import (
+    logits_of,
+    part_of,
+    slices_of,
+    softmax_gradient,
+    target_gradient,
+    wide_dtype,
+)
+
+
+def gradients(
+    saved: tuple[Tensor | None, ...],
+    factor: Tensor,
+    needed: Sequence[bool],
+    options: tuple[int, int, float, float | None],
+) -> list[Tensor | None]:
+    """Compute the logits again, tile by tile, and from them the three gradients, wide.
+
+    Args:
+        saved: hidden states `[N, d]`, table, bias, ids `[N]`, which of them are
+            counted, and what `normalise` made of them, three times `[N]`.
+        factor: the gradient of each token's loss, `[N]`.
+        needed: which of the three gradients are wanted.
+        options: tokens and rows of a tile, z_loss and softcap.
+    """
+    hidden, weight, bias, ids, counted, own, top, total = saved
+    tokens, rows, z_loss, softcap = options
+    many = tokens < len(ids) or rows == len(weight)
+    sums = Sums(hidden, weight, bias, needed, many)
+    factor = factor.where(counted, 0)
+    for some in slices_of(len(ids), tokens):
+        part = hidden[some].where(counted[some, None], 0)  # [n, d]
+        norm, ignored = (top[some], total[some]), ~counted[some, None]
+        for cut in slices_of(len(weight), rows):
+            z = logits_of(part, weight[cut], part_of(bias, cut), softcap)
+            dz = softmax_gradient(z, norm, factor[some], z_loss, softcap)
+            sums.add(some, cut, dz.masked_fill_(ignored, 0), part)
+            del z, dz  # before the next tile is allocated
+        del part
+    return sums.finish(ids, counted, target_gradient(own, factor, softcap))
+
+
+def cast_like(sums: Sequence[Tensor | None], inputs: Sequence) -> list[Tensor | None]:
+    """Cast the sums to the dtypes of hidden states, table and bias."""
+    pairs = zip(sums, inputs, strict=False)
+    return [total if total is None else total.to(x.dtype) for total, x in pairs]
+
+
+class Sums:
+    """The gradients of hidden states, table and bias, summed over tiles."""
+
+    def __init__(self, hidden, weight, bias, needed, many):
+        self.inputs, wide = (hidden, weight, bias), wide_dtype(hidden)
+        # With one chunk of tokens each row is written once: no wider sum is needed.
+        dtypes = (wide, wide if many else weight.dtype, wide)
+        self.sums = [
+            torch.zeros_like(x, dtype=dtype) if need and x is not None else None
+            for x, dtype, need in zip(self.inputs, dtypes, needed, strict=False)
+        ]
+
+    def add(self, some: slice, rows: slice, dz: Tensor, part: Tensor) -> None:
+        """Add a tile's share of the gradient of log Z, from its logits' `[n, v]`.
+
+        `part` is `hidden[some]`, with zeros for the tokens that are not counted.
+        """
+        (_, weight, _), (to_hidden, to_weight, to_bias) = self.inputs, self.sums
+        if to_bias is not None:
+            to_bias[rows] += dz.sum(0)
+        dz = dz.to(part.dtype)
+        if to_hidden is not None:
+            _add_product(to_hidden[some], dz, weight[rows])
+        if to_weight is not None:
+            _add_product(to_weight[rows], dz.T, part)
+
+    def finish(self, ids: Tensor, counted: Tensor, pull: Tensor) -> list[Tensor | None]:
+        """Add `target_gradient`, `[N]`, and return the sums, still wide.
+
+        Only now, for one large term among V small ones would cost them their digits.
+        """
+        (hidden, weight, _), (to_hidden, to_weight, to_bias) = self.inputs, self.sums
+        if to_bias is not None:
+            to_bias.index_add_(0, ids, pull)
+        if to_hidden is not None:
+            to_hidden.addcmul_(weight[ids].to(pull.dtype), pull[:, None])
+        if to_weight is not None:
+            rows, place = ids.unique(return_inverse=True)
+            part = to_weight[rows].to(pull.dtype)  # [u, d]
+            pulls = (hidden * pull[:, None]).masked_fill_(~counted[:, None], 0)
+            part.index_add_(0, place, pulls)
+            to_weight[rows] = part.to(to_weight.dtype)
+        return self.sums
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    if total.dtype == a.dtype:
+        total.addmm_(a, b)
+    else:
+        total += a @ b
