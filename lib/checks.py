@@ -147,6 +147,19 @@ def check_table(name: str, table) -> Tensor:
     return table
 
 
+def is_watched() -> bool:
+    """Tell whether torch records or transforms what is computed here.
+
+    It does while a graph is compiled, exported or traced, and under a transform of
+    `torch.func`: then a plain formula is wanted, without reads and loops.
+
+    Example:
+        >>> torch.func.vmap(lambda x: x * is_watched())(torch.ones(2)).tolist()
+        [1.0, 1.0]
+    """
+    return torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transforming()
+
+
 def may_read(values: Tensor) -> bool:
     """Tell whether the values of a tensor may be read on the host.
 
@@ -158,9 +171,7 @@ def may_read(values: Tensor) -> bool:
         >>> may_read(torch.arange(3)), may_read(torch.arange(3, device="meta"))
         (True, False)
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return False
-    if values.is_meta or type(values) not in PLAIN or is_transforming():
+    if is_watched() or values.is_meta or type(values) not in PLAIN:
         return False
     if values.is_cuda and torch.cuda.is_current_stream_capturing():
         return False

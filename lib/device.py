@@ -1,5 +1,6 @@
 """Where the book computes, and from which seed."""
 
+import contextlib
 import os
 import random
 
@@ -92,3 +93,16 @@ def exact_device(device: torch.device | str | None) -> torch.device:
     """Choose where to compute in float64: on `device`, or on the CPU if it cannot."""
     device = torch.get_default_device() if device is None else torch.device(device)
     return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
+
+
+def outside_inference() -> contextlib.AbstractContextManager:
+    """Leave `torch.inference_mode`, so that what is made here can serve training later.
+
+    Example:
+        >>> with torch.inference_mode(), outside_inference():
+        ...     torch.zeros(1).is_inference()
+        False
+    """
+    if torch.is_inference_mode_enabled():
+        return torch.inference_mode(False)
+    return contextlib.nullcontext()

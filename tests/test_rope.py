@@ -59,7 +59,7 @@ def loop_rope(x, positions, width, base, layout):
 
 @pytest.fixture(params=["at once", "in pieces"])
 def path(request, monkeypatch):
-    """Both ways through `apply_rope`: the definition, and the one for long inputs."""
+    """Both fast ways through `apply_rope`: for short inputs, and for long ones."""
     monkeypatch.setattr(
         rope_rotation, "PIECE", 64 if request.param == "in pieces" else 2**62
     )
@@ -132,7 +132,7 @@ ROUNDING = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 2**-6}
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ROUNDING)
 @pytest.mark.parametrize("width", [2, 6, 32])
-def test_both_ways_differ_by_rounding_alone(monkeypatch, device, layout, dtype, width):
+def test_all_ways_differ_by_rounding_alone(monkeypatch, device, layout, dtype, width):
     if device.type == "mps" and dtype == torch.float64:
         pytest.skip("MPS has no float64")
     torch.manual_seed(0)
@@ -140,13 +140,15 @@ def test_both_ways_differ_by_rounding_alone(monkeypatch, device, layout, dtype, 
     upstream = torch.randn_like(x)
     cos, sin = rope_cos_sin(torch.arange(37, device=device), rope_inv_freq(width))
     results = []
-    for piece in (2**62, 64):
+    for piece, by_definition in ((2**62, True), (2**62, False), (64, False)):
         monkeypatch.setattr(rope_rotation, "PIECE", piece)
+        monkeypatch.setattr(rope_rotation, "is_watched", lambda d=by_definition: d)
         out = apply_rope(x, cos, sin, layout)
-        assert ("Rotation" in type(out.grad_fn).__name__) == (piece == 64)
+        assert ("Rotation" in type(out.grad_fn).__name__) == (not by_definition)
         results.append((out, *torch.autograd.grad(out, x, upstream)))
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING[dtype])
+    for expected, *found in zip(*results, strict=True):
+        for other in found:
+            torch.testing.assert_close(other, expected, rtol=0, atol=ROUNDING[dtype])
 
 
 # Against transformers.
@@ -496,19 +498,6 @@ def test_tables_in_any_memory_order(path, layout, dtype, rows):
         torch.testing.assert_close(
             out, expected, rtol=0, atol=ROUNDING[dtype], msg=name
         )
-
-
-@pytest.mark.parametrize("rows", [(), (2,)])
-def test_the_module_spares_the_complex_table(monkeypatch, rows):
-    """What `cos_sin` gives for neighbours is a complex table already."""
-    x = torch.randn(2, 3, 11, 8)
-    positions = torch.arange(11).expand(*rows, 11)
-    cos, sin = RotaryEmbedding(8, layout="interleaved").cos_sin(positions)
-    expected = apply_rope(x, cos.contiguous(), sin.contiguous(), "interleaved")
-    monkeypatch.setattr(torch, "complex", None)
-    assert torch.equal(apply_rope(x, cos, sin, "interleaved"), expected)
-    with pytest.raises(TypeError, match="not callable"):
-        apply_rope(x, cos.contiguous(), sin, "interleaved")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
