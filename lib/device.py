@@ -103,6 +103,6 @@ def outside_inference() -> contextlib.AbstractContextManager:
         ...     torch.zeros(1).is_inference()
         False
     """
-    if torch.is_inference_mode_enabled():
-        return torch.inference_mode(False)
-    return contextlib.nullcontext()
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return contextlib.nullcontext()  # compiled code may not ask for the mode
+    return torch.inference_mode(False)

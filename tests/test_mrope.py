@@ -481,7 +481,7 @@ PLACEHOLDERS = torch.tensor([[0, 1, 1, 1, 1, 0]])
         ({"mask": torch.ones(1, 5).long()}, ValueError, ["[1, 5]", "[1, 6]"]),
         ({"mask": torch.ones(6).long()}, ValueError, ["[6]", "[1, 6]"]),
         ({"mask": torch.ones(1, 6)}, TypeError, ["mask", "float32"]),
-        ({"mask": torch.full((1, 6), 2)}, ValueError, ["mask", "0 to 1", "got 2"]),
+        ({"mask": torch.full((1, 6), 2)}, ValueError, ["mask", "0 and 1", "got 2"]),
         (
             {"mask": torch.tensor([[1, 1, 1, 1, 0, 1]])},
             ValueError,

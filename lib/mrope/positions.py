@@ -5,7 +5,27 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lib.mrope import segments as cutting
+from lib.checks import (
+    Range,
+    check_integer,
+    check_integers,
+    check_mask_kind,
+    check_ranges,
+    check_size,
+    mask_range,
+    number,
+)
+from lib.mrope.grids import (
+    Grids,
+    cells,
+    extents,
+    intervals,
+    one_size,
+    time_of,
+    token_sizes,
+)
+
+TEXT, IMAGE, VIDEO, PADDING = 0, 1, 2, 3
 
 
 def vision_position_ids(
@@ -41,16 +61,14 @@ def vision_position_ids(
                 [3, 3, 3, 4, 4, 4],
                 [3, 4, 5, 3, 4, 5]])
     """
-    cutting.check_integer("start", start)
-    cutting.check_rate("interval", interval)
-    grid = torch.as_tensor(grid_thw)
-    if list(grid.shape) not in ([3], [1, 3]):
-        raise ValueError(f"grid_thw must be [3] or [1, 3], got {list(grid.shape)}")
-    grid = cutting.merged("grid_thw", grid.reshape(1, 3), merge)[0]
+    start = check_integer("start", start)
+    interval = number("interval", interval, at_least=0)
+    size = one_size(grid_thw, check_size("merge", merge))
+    device = grid_thw.device if isinstance(grid_thw, Tensor) else None
     frame, row, column = torch.meshgrid(
-        *(torch.arange(n, device=grid.device) for n in grid.tolist()), indexing="ij"
+        *(torch.arange(n, device=device) for n in size), indexing="ij"
     )  # [frames, rows, columns] each
-    time = cutting.time_of(frame, interval)
+    time = time_of(frame, interval)
     return start + torch.stack([time, row, column]).flatten(1)  # [3, N]
 
 
@@ -109,32 +127,104 @@ def mrope_position_ids(
         >>> delta
         tensor([[-2]])
     """
-    kinds, tokens = cutting.real_tokens(token_types, mask)  # [N], [B]
-    images = _token_grids("image_grid_thw", image_grid_thw, merge, kinds.device)
-    videos = _token_grids("video_grid_thw", video_grid_thw, merge, kinds.device)
-    interval = cutting.intervals(len(videos), tokens_per_second, seconds_per_grid)
+    kinds = _kinds(token_types, mask)  # [B, T]
+    merge = check_size("merge", merge)
+    images = token_sizes("image_grid_thw", image_grid_thw, merge)
+    videos = token_sizes("video_grid_thw", video_grid_thw, merge)
+    interval = intervals(len(videos), tokens_per_second, seconds_per_grid)
     if split_frames:
         videos = videos.repeat_interleave(videos[:, 0], dim=0)  # [frames, 3]
         videos[:, 0] = 1
         interval = [1.0] * len(videos)
-    grids = cutting.Grids(
-        torch.cat([images, videos]),
-        torch.tensor([1.0] * len(images) + interval, device=kinds.device),
+    interval = torch.tensor([1.0] * len(images) + interval, dtype=torch.float32)
+    grids = Grids(
+        torch.cat([images.to(kinds.device), videos.to(kinds.device)]),
+        interval.to(kinds.device),
         images=len(images),
         video="video frame" if split_frames else "video",
     )
-    segments = cutting.cut(kinds, tokens, grids)
-    start, delta = cutting.starts(segments, tokens)
-    numbers = cutting.numbers(segments, start, kinds == cutting.TEXT)  # [3, N]
+    places = _places(kinds, grids)  # [M]
+    _check_uncut(places, kinds, mask, grids)
+    positions, taken = number_tokens(kinds, places, grids)
     if mask is None:
-        return numbers.view(3, *token_types.shape), delta
-    positions = numbers.new_zeros(3, *mask.shape)
-    return positions.masked_scatter_(mask.bool(), numbers), delta
+        return positions, taken - kinds.shape[1]
+    real = mask.bool()
+    return positions.mul_(real), taken - real.sum(1, keepdim=True)
 
 
-def _token_grids(
-    name: str, grid_thw: Tensor | None, merge: int, device: torch.device
-) -> Tensor:
-    if grid_thw is None:
-        return torch.zeros(0, 3, dtype=torch.int64, device=device)
-    return cutting.merged(name, grid_thw, merge).to(device)  # [n, 3]
+def number_tokens(kinds: Tensor, places: Tensor, grids: Grids) -> tuple[Tensor, Tensor]:
+    """Add each token's place in its grid to the first free position before the grid.
+
+    Returns:
+        The positions `[3, B, T]`, and how many each row has taken, `[B, 1]`.
+    """
+    taken = (kinds == TEXT).long()  # [B, T] positions: a word takes one,
+    last = places.index_select(0, grids.sizes.prod(1).cumsum(0) - 1)  # [n]
+    taken.view(-1)[last] = extents(grids)  # a grid takes all of its with its last token
+    free = taken.cumsum(1).sub_(taken)  # [B, T] the first before each token
+    numbers = taken.new_zeros(3, kinds.numel())
+    for axis, found in zip(numbers, cells(grids), strict=True):
+        axis.index_copy_(0, places, found)
+    return numbers.view(3, *kinds.shape).add_(free), taken.sum(1, keepdim=True)
+
+
+def _places(kinds: Tensor, grids: Grids) -> Tensor:
+    """Find the placeholders `[M]`: those of images, then those of videos."""
+    images = grids.images
+    count = grids.sizes.prod(1)  # [n]
+    places = []
+    for kind, name, own in (
+        (IMAGE, "image", count[:images]),
+        (VIDEO, grids.video, count[images:]),
+    ):
+        found = (kinds == kind).flatten().nonzero()[:, 0]
+        needed = int(own.sum())
+        if len(found) != needed:
+            raise ValueError(
+                f"token_types has {len(found)} {name} placeholders, the {len(own)} "
+                f"{name} grids need {needed}"
+            )
+        places.append(found)
+    return torch.cat(places)
+
+
+def _check_uncut(
+    places: Tensor, kinds: Tensor, mask: Tensor | None, grids: Grids
+) -> None:
+    """Refuse a grid whose placeholders are parted by text or by the end of a row."""
+    rank = None if mask is None else mask.flatten().cumsum(0)  # padding is no gap
+
+    def line(at: Tensor) -> Tensor:  # neighbours differ by 1, but by 2 across rows
+        return at // kinds.shape[1] + (at if rank is None else rank[at])
+
+    count = grids.sizes.prod(1)  # [n]
+    ends = count.cumsum(0)
+    cut = line(places[ends - 1]) - line(places[ends - count]) != count - 1
+    if not cut.any():
+        return
+    n = int(cut.nonzero()[0, 0])
+    own = line(places[ends[n] - count[n] : ends[n]])
+    together = int((own - own[0] == torch.arange(len(own), device=own.device)).sum())
+    is_image = n < grids.images
+    name = f"image {n}" if is_image else f"{grids.video} {n - grids.images}"
+    raise ValueError(
+        f"{name} needs {len(own)} placeholders in a row, its run has {together}"
+    )
+
+
+def _kinds(token_types: Tensor, mask: Tensor | None) -> Tensor:
+    """Check the types and the mask, and mark what is padding."""
+    check_integers("token_types", token_types)
+    if token_types.dim() != 2:
+        raise ValueError(f"token_types must be [B, T], got {list(token_types.shape)}")
+    types = Range(token_types, TEXT, VIDEO, _unknown_type)
+    if mask is None:
+        check_ranges(types)
+        return token_types.contiguous()
+    check_mask_kind(mask, tuple(token_types.shape))
+    check_ranges(types, *([mask_range(mask)] if mask.dtype != torch.bool else []))
+    return token_types.masked_fill(~mask.bool(), PADDING).contiguous()
+
+
+def _unknown_type(wrong: int) -> ValueError:
+    return ValueError(f"token_types must be from {TEXT} to {VIDEO}, got {wrong}")

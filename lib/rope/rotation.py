@@ -63,7 +63,7 @@ def turn_complex(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Do as `turn_interleaved` in one pass: neighbours are a complex number."""
     wide = x if x.dtype in WIDE else x.to(cos.dtype)
     *steps, last = wide.stride()
-    if last != 1 or wide.storage_offset() % 2 or any([step % 2 for step in steps]):
+    if last != 1 or wide.storage_offset() % 2 or any(n % 2 for n in steps):
         return turn_interleaved(wide, cos, sin)
     numbers = torch.view_as_complex(wide.view(*wide.shape[:-1], cos.shape[-1], 2))
     table = torch.complex(cos, sin)  # [T, r/2]
