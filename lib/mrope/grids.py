@@ -13,6 +13,7 @@ class Grids(NamedTuple):
     """What is seen in a batch: all images, then all videos, each in reading order."""
 
     sizes: Tensor  # [n, 3] frames, rows and columns of tokens
+    count: Tensor  # [n] tokens of each
     interval: Tensor  # [n] fp32, positions from one frame to the next
     images: int  # how many of the n are images
     video: str  # what errors call one of the others

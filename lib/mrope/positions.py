@@ -137,29 +137,38 @@ def mrope_position_ids(
         videos[:, 0] = 1
         interval = [1.0] * len(videos)
     interval = torch.tensor([1.0] * len(images) + interval, dtype=torch.float32)
+    sizes = torch.cat([size.to(kinds.device) for size in (images, videos)])
     grids = Grids(
-        torch.cat([images.to(kinds.device), videos.to(kinds.device)]),
+        sizes,
+        sizes.prod(1),
         interval.to(kinds.device),
         images=len(images),
         video="video frame" if split_frames else "video",
     )
     places = _places(kinds, grids)  # [M]
-    _check_uncut(places, kinds, mask, grids)
-    positions, taken = number_tokens(kinds, places, grids)
+    last = _last_tokens(places, kinds.shape[1], mask, grids)  # [n]
+    positions, taken = number_tokens(kinds, places, last, grids)
     if mask is None:
         return positions, taken - kinds.shape[1]
     real = mask.bool()
     return positions.mul_(real), taken - real.sum(1, keepdim=True)
 
 
-def number_tokens(kinds: Tensor, places: Tensor, grids: Grids) -> tuple[Tensor, Tensor]:
+def number_tokens(
+    kinds: Tensor, places: Tensor, last: Tensor, grids: Grids
+) -> tuple[Tensor, Tensor]:
     """Add each token's place in its grid to the first free position before the grid.
 
+    Args:
+        kinds: `[B, T]`, 0 for text.
+        places: `[M]`, where the tokens of the grids stand in the flat batch.
+        last: `[n]`, where the last token of each grid stands.
+        grids: what is seen.
+
     Returns:
-        The positions `[3, B, T]`, and how many each row has taken, `[B, 1]`.
+        The positions `[3, B, T]`, and how many each row takes, `[B, 1]`.
     """
     taken = (kinds == TEXT).long()  # [B, T] positions: a word takes one,
-    last = places.index_select(0, grids.sizes.prod(1).cumsum(0) - 1)  # [n]
     taken.view(-1)[last] = extents(grids)  # a grid takes all of its with its last token
     free = taken.cumsum(1).sub_(taken)  # [B, T] the first before each token
     numbers = taken.new_zeros(3, kinds.numel())
@@ -170,46 +179,46 @@ def number_tokens(kinds: Tensor, places: Tensor, grids: Grids) -> tuple[Tensor, 
 
 def _places(kinds: Tensor, grids: Grids) -> Tensor:
     """Find the placeholders `[M]`: those of images, then those of videos."""
-    images = grids.images
-    count = grids.sizes.prod(1)  # [n]
-    places = []
-    for kind, name, own in (
-        (IMAGE, "image", count[:images]),
-        (VIDEO, grids.video, count[images:]),
+    images, places = grids.images, []
+    for kind, name, count in (
+        (IMAGE, "image", grids.count[:images]),
+        (VIDEO, grids.video, grids.count[images:]),
     ):
         found = (kinds == kind).flatten().nonzero()[:, 0]
-        needed = int(own.sum())
+        needed = int(count.sum())
         if len(found) != needed:
             raise ValueError(
-                f"token_types has {len(found)} {name} placeholders, the {len(own)} "
+                f"token_types has {len(found)} {name} placeholders, the {len(count)} "
                 f"{name} grids need {needed}"
             )
         places.append(found)
     return torch.cat(places)
 
 
-def _check_uncut(
-    places: Tensor, kinds: Tensor, mask: Tensor | None, grids: Grids
-) -> None:
-    """Refuse a grid whose placeholders are parted by text or by the end of a row."""
+def _last_tokens(places: Tensor, row: int, mask: Tensor | None, grids: Grids) -> Tensor:
+    """Find the last token of each grid `[n]`, of rows of so many tokens.
+
+    A grid whose placeholders are parted by text or by the end of a row is refused.
+    """
     rank = None if mask is None else mask.flatten().cumsum(0)  # padding is no gap
 
     def line(at: Tensor) -> Tensor:  # neighbours differ by 1, but by 2 across rows
-        return at // kinds.shape[1] + (at if rank is None else rank[at])
+        return at // row + (at if rank is None else rank[at])
 
-    count = grids.sizes.prod(1)  # [n]
-    ends = count.cumsum(0)
-    cut = line(places[ends - 1]) - line(places[ends - count]) != count - 1
-    if not cut.any():
-        return
-    n = int(cut.nonzero()[0, 0])
-    own = line(places[ends[n] - count[n] : ends[n]])
-    together = int((own - own[0] == torch.arange(len(own), device=own.device)).sum())
-    is_image = n < grids.images
-    name = f"image {n}" if is_image else f"{grids.video} {n - grids.images}"
-    raise ValueError(
-        f"{name} needs {len(own)} placeholders in a row, its run has {together}"
-    )
+    ends = grids.count.cumsum(0)
+    first, last = places[ends - grids.count], places[ends - 1]  # [n] each
+    cut = line(last) - line(first) != grids.count - 1
+    if cut.any():
+        n = int(cut.nonzero()[0, 0])
+        own = line(places[ends[n] - grids.count[n] : ends[n]])
+        in_a_row = torch.arange(len(own), device=own.device)
+        is_image = n < grids.images
+        name = f"image {n}" if is_image else f"{grids.video} {n - grids.images}"
+        raise ValueError(
+            f"{name} needs {len(own)} placeholders in a row, its run has "
+            f"{int((own - own[0] == in_a_row).sum())}"
+        )
+    return last
 
 
 def _kinds(token_types: Tensor, mask: Tensor | None) -> Tensor:
