@@ -5,16 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lib.checks import (
-    Range,
-    check_integer,
-    check_integers,
-    check_mask_kind,
-    check_ranges,
-    check_size,
-    mask_range,
-    number,
-)
+from lib.checks import check_integer, check_size, number
 from lib.mrope.grids import (
     Grids,
     cells,
@@ -24,8 +15,7 @@ from lib.mrope.grids import (
     time_of,
     token_sizes,
 )
-
-TEXT, IMAGE, VIDEO, PADDING = 0, 1, 2, 3
+from lib.mrope.placeholders import TEXT, find_places, last_tokens, read_kinds
 
 
 def vision_position_ids(
@@ -127,7 +117,7 @@ def mrope_position_ids(
         >>> delta
         tensor([[-2]])
     """
-    kinds = _kinds(token_types, mask)  # [B, T]
+    kinds = read_kinds(token_types, mask)  # [B, T]
     merge = check_size("merge", merge)
     images = token_sizes("image_grid_thw", image_grid_thw, merge)
     videos = token_sizes("video_grid_thw", video_grid_thw, merge)
@@ -145,8 +135,8 @@ def mrope_position_ids(
         images=len(images),
         video="video frame" if split_frames else "video",
     )
-    places = _places(kinds, grids)  # [M]
-    last = _last_tokens(places, kinds.shape[1], mask, grids)  # [n]
+    places = find_places(kinds, grids)  # [M]
+    last = last_tokens(places, kinds.shape[1], mask, grids)  # [n]
     positions, taken = number_tokens(kinds, places, last, grids)
     if mask is None:
         return positions, taken - kinds.shape[1]
@@ -175,65 +165,3 @@ def number_tokens(
     for axis, found in zip(numbers, cells(grids), strict=True):
         axis.index_copy_(0, places, found)
     return numbers.view(3, *kinds.shape).add_(free), taken.sum(1, keepdim=True)
-
-
-def _places(kinds: Tensor, grids: Grids) -> Tensor:
-    """Find the placeholders `[M]`: those of images, then those of videos."""
-    images, places = grids.images, []
-    for kind, name, count in (
-        (IMAGE, "image", grids.count[:images]),
-        (VIDEO, grids.video, grids.count[images:]),
-    ):
-        found = (kinds == kind).flatten().nonzero()[:, 0]
-        needed = int(count.sum())
-        if len(found) != needed:
-            raise ValueError(
-                f"token_types has {len(found)} {name} placeholders, the {len(count)} "
-                f"{name} grids need {needed}"
-            )
-        places.append(found)
-    return torch.cat(places)
-
-
-def _last_tokens(places: Tensor, row: int, mask: Tensor | None, grids: Grids) -> Tensor:
-    """Find the last token of each grid `[n]`, of rows of so many tokens.
-
-    A grid whose placeholders are parted by text or by the end of a row is refused.
-    """
-    rank = None if mask is None else mask.flatten().cumsum(0)  # padding is no gap
-
-    def line(at: Tensor) -> Tensor:  # neighbours differ by 1, but by 2 across rows
-        return at // row + (at if rank is None else rank[at])
-
-    ends = grids.count.cumsum(0)
-    first, last = places[ends - grids.count], places[ends - 1]  # [n] each
-    cut = line(last) - line(first) != grids.count - 1
-    if cut.any():
-        n = int(cut.nonzero()[0, 0])
-        own = line(places[ends[n] - grids.count[n] : ends[n]])
-        in_a_row = torch.arange(len(own), device=own.device)
-        is_image = n < grids.images
-        name = f"image {n}" if is_image else f"{grids.video} {n - grids.images}"
-        raise ValueError(
-            f"{name} needs {len(own)} placeholders in a row, its run has "
-            f"{int((own - own[0] == in_a_row).sum())}"
-        )
-    return last
-
-
-def _kinds(token_types: Tensor, mask: Tensor | None) -> Tensor:
-    """Check the types and the mask, and mark what is padding."""
-    check_integers("token_types", token_types)
-    if token_types.dim() != 2:
-        raise ValueError(f"token_types must be [B, T], got {list(token_types.shape)}")
-    types = Range(token_types, TEXT, VIDEO, _unknown_type)
-    if mask is None:
-        check_ranges(types)
-        return token_types.contiguous()
-    check_mask_kind(mask, tuple(token_types.shape))
-    check_ranges(types, *([mask_range(mask)] if mask.dtype != torch.bool else []))
-    return token_types.masked_fill(~mask.bool(), PADDING).contiguous()
-
-
-def _unknown_type(wrong: int) -> ValueError:
-    return ValueError(f"token_types must be from {TEXT} to {VIDEO}, got {wrong}")
