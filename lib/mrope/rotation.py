@@ -103,7 +103,8 @@ def axial_rope_cos_sin(
         )
     inv_freq = rope_inv_freq(head_dim // 2, base, device=positions_hw.device)
     tables = [rope_cos_sin(axis, inv_freq) for axis in positions_hw]
-    cos, sin = (torch.cat(parts, dim=-1) for parts in zip(*tables, strict=True))
+    with outside_inference():
+        cos, sin = (torch.cat(parts, dim=-1) for parts in zip(*tables, strict=True))
     return cos, sin  # [..., N, head_dim/2]
 
 

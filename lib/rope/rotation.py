@@ -82,7 +82,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
 
     Here the tables of x `[B, H, T, D]` may be `[B, T, r/2]`.
     """
-    if cos.dim() == 3 and cos.shape[0] > 1:
+    if cos.dim() == 3 and cos.shape[0] != 1:
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  # [B, 1, T, r/2]
     by_definition = (
         is_watched()  # compiled code, for one, fuses the definition by itself
