@@ -127,10 +127,10 @@ def check_floating(name: str, values) -> Tensor:
         Traceback (most recent call last):
         TypeError: x must be a floating tensor, got torch.int64
     """
-    kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
-    if not (isinstance(values, Tensor) and values.is_floating_point()):
-        raise TypeError(f"{name} must be a floating tensor, got {kind}")
-    return values
+    if isinstance(values, Tensor) and values.is_floating_point():
+        return values
+    kind = getattr(values, "dtype", type(values).__name__)
+    raise TypeError(f"{name} must be a floating tensor, got {kind}")
 
 
 def check_table(name: str, table) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 
 DEVICE_VARIABLE = "BOOK_DEVICE"
 WITHOUT_FLOAT64 = {"mps"}
+AS_IT_IS = contextlib.nullcontext()
 
 
 def available_devices() -> list[str]:
@@ -104,5 +105,5 @@ def outside_inference() -> contextlib.AbstractContextManager:
         False
     """
     if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
-        return contextlib.nullcontext()  # compiled code may not ask for the mode
+        return AS_IT_IS  # compiled code may not ask for the mode
     return torch.inference_mode(False)

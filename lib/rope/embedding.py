@@ -59,7 +59,9 @@ def rope_cos_sin(
         if attention_factor != 1.0:
             cos, sin = cos * attention_factor, sin * attention_factor
         cos, sin = cos.float(), sin.float()
-    return cos.to(positions.device), sin.to(positions.device)
+        if home == positions.device:
+            return cos, sin
+        return cos.to(positions.device), sin.to(positions.device)
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
@@ -93,8 +95,9 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
 
 
 def _check_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
-    for name, tensor in (("x", x), ("cos", cos), ("sin", sin)):
-        check_floating(name, tensor)
+    check_floating("x", x)
+    check_floating("cos", cos)
+    check_floating("sin", sin)
     table, shape = cos.shape, x.shape
     if table != sin.shape:
         raise ValueError(f"cos is {list(table)} and sin {list(sin.shape)}")

@@ -11,6 +11,8 @@ to 9 times, pieces 1.3 to 2.5 times (not needed for the complex form in fp32), a
 function with its own gradient 3 to 8 times.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -63,7 +65,7 @@ def turn_complex(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Do as `turn_interleaved` in one pass: neighbours are a complex number."""
     wide = x if x.dtype in WIDE else x.to(cos.dtype)
     *steps, last = wide.stride()
-    if last != 1 or wide.storage_offset() % 2 or any(n % 2 for n in steps):
+    if last != 1 or math.gcd(*steps, wide.storage_offset()) % 2:  # not all are even
         return turn_interleaved(wide, cos, sin)
     numbers = torch.view_as_complex(wide.view(*wide.shape[:-1], cos.shape[-1], 2))
     table = torch.complex(cos, sin)  # [T, r/2]
@@ -98,8 +100,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
 
 
 def _rotate_fast(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
-    one_pass = layout == "interleaved" and x.dtype in WIDE
-    if x.numel() <= PIECE or x.is_cuda or one_pass:
+    if x.numel() <= PIECE or x.is_cuda or (layout != "half" and x.dtype in WIDE):
         return _rotate_whole(FAST[layout], x, cos, sin)
     return _rotate_in_pieces(FAST[layout], x, cos, sin)
 
