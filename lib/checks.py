@@ -204,12 +204,12 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
         )
 
 
-def is_watched(x: Tensor) -> bool:
-    """Tell whether torch records or transforms what is computed from x.
+def is_watched(*tensors: Tensor) -> bool:
+    """Tell whether torch records or transforms what is computed from tensors.
 
     It does while a graph is compiled, exported or traced, and where a transform of
-    `torch.func` has wrapped x. Then a plain formula is wanted, without reads, and
-    without loops over a length, which may be a symbol.
+    `torch.func` has wrapped one of them. Then a plain formula is wanted, without reads,
+    and without loops over a length, which may be a symbol.
 
     Example:
         >>> torch.func.vmap(lambda x: x * is_watched(x))(torch.ones(2)).tolist()
@@ -217,7 +217,7 @@ def is_watched(x: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return True
-    return debug_unwrap(x) is not x
+    return any(debug_unwrap(x) is not x for x in tensors)
 
 
 def check_finite(name: str, values: Tensor) -> Tensor:

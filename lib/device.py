@@ -1,5 +1,6 @@
 """Where the book computes, and from which seed."""
 
+import contextlib
 import os
 import random
 
@@ -10,6 +11,7 @@ from lib.checks import check_integer
 
 DEVICE_VARIABLE = "BOOK_DEVICE"
 WITHOUT_FLOAT64 = {"mps"}
+AS_IT_IS = contextlib.nullcontext()
 
 
 def available_devices() -> list[str]:
@@ -93,3 +95,16 @@ def exact_device(device: torch.device | str | None) -> torch.device:
     """Choose where to compute in float64: on `device`, or on the CPU if it cannot."""
     device = torch.get_default_device() if device is None else torch.device(device)
     return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
+
+
+def outside_inference() -> contextlib.AbstractContextManager:
+    """Leave `torch.inference_mode`, so that what is made here can serve training later.
+
+    Example:
+        >>> with torch.inference_mode(), outside_inference():
+        ...     torch.zeros(1).is_inference()
+        False
+    """
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return AS_IT_IS  # compiled code may not ask for the mode
+    return torch.inference_mode(False)

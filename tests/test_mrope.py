@@ -5,11 +5,13 @@ import math
 import types
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch._dynamo.testing import CompileCounter
+from torch._subclasses import FakeTensorMode
 from transformers import (
     Qwen2_5_VLConfig,
     Qwen2VLConfig,
@@ -417,7 +419,7 @@ def test_any_integers_on_any_device(device, dtype):
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
-def test_empty_batches(shape):
+def test_p23_empty_batches(shape):
     for mask in (None, torch.ones(shape, dtype=torch.bool)):
         positions, delta = mrope_position_ids(
             torch.zeros(shape, dtype=torch.int64), mask=mask
@@ -481,7 +483,7 @@ PLACEHOLDERS = torch.tensor([[0, 1, 1, 1, 1, 0]])
         ({"mask": torch.ones(1, 5).long()}, ValueError, ["[1, 5]", "[1, 6]"]),
         ({"mask": torch.ones(6).long()}, ValueError, ["[6]", "[1, 6]"]),
         ({"mask": torch.ones(1, 6)}, TypeError, ["mask", "float32"]),
-        ({"mask": torch.full((1, 6), 2)}, ValueError, ["mask", "0 to 1", "got 2"]),
+        ({"mask": torch.full((1, 6), 2)}, ValueError, ["mask", "0 and 1", "got 2"]),
         (
             {"mask": torch.tensor([[1, 1, 1, 1, 0, 1]])},
             ValueError,
@@ -769,7 +771,7 @@ def test_an_interleaved_section_that_does_not_fit():
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_tables_compile_whole_and_not_for_every_length(interleaved):
+def test_p20_tables_compile_whole_and_not_for_every_length(interleaved):
     inv_freq = rope_inv_freq(16)
     section = (4, 2, 2)
     torch.compiler.reset()
@@ -818,3 +820,118 @@ def test_axial_positions_are_row_and_column(shape):
     with pytest.raises(ValueError, match="row, column") as caught:
         axial_rope_cos_sin(torch.zeros(shape).long(), 8)
     assert str(list(shape)) in str(caught.value)
+
+
+# Faults of the checks of others, wherever they can occur here. Numbering a batch reads
+# it on the host, so it cannot be mapped, traced or faked.
+
+TABLES = {
+    "in blocks": lambda p: mrope_cos_sin(p, rope_inv_freq(8), (2, 1, 1)),
+    "interleaved": lambda p: mrope_cos_sin(p, rope_inv_freq(8), (2, 1, 1), True),
+    "axial": lambda p: axial_rope_cos_sin(p[:2], 8),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_p1_tables_are_mapped(name):
+    positions = torch.arange(4 * 3 * 5).view(4, 3, 5)
+    mapped = torch.func.vmap(TABLES[name])(positions)
+    one_by_one = zip(*(TABLES[name](p) for p in positions), strict=True)
+    for found, tables in zip(mapped, one_by_one, strict=True):
+        torch.testing.assert_close(found, torch.stack(tables))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_p2_fake_tensors(name):
+    with FakeTensorMode():
+        cos, sin = TABLES[name](torch.zeros(3, 2, 5, dtype=torch.int64))
+        grid = vision_position_ids((2, 4, 6), start=3)
+    assert cos.shape == sin.shape == (2, 5, 4)
+    assert grid.shape == (3, 12)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_p6_tables_of_inference_mode_serve_training(name):
+    with torch.inference_mode():
+        tables = TABLES[name](torch.arange(15).view(3, 5))
+    x = torch.randn(1, 2, 5, 8, requires_grad=True)
+    for layout in ("half", "interleaved"):
+        (gradient,) = torch.autograd.grad(
+            apply_rope(x, *tables, layout).pow(2).sum(), x
+        )
+        torch.testing.assert_close(gradient, 2 * x)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # checks of shapes
+@pytest.mark.parametrize("name", TABLES)
+def test_p21_traces(name):
+    traced = torch.jit.trace(TABLES[name], torch.arange(15).view(3, 5))
+    for length in (5, 9):
+        positions = torch.arange(3 * length).view(3, length)
+        for one, other in zip(traced(positions), TABLES[name](positions), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0)])
+@pytest.mark.parametrize("name", TABLES)
+def test_p23_tables_of_nothing(name, shape):
+    cos, sin = TABLES[name](torch.zeros(3, *shape, dtype=torch.int64))
+    assert cos.shape == sin.shape == (*shape, 4)
+
+
+def test_p26_any_integer_but_no_bool():
+    expected = vision_position_ids((1, 4, 6), start=3, merge=2)
+    for grid in ((1, 4, 6), tuple(np.array([1, 4, 6])), [(1, 4, 6)]):
+        found = vision_position_ids(grid, np.int64(3), np.int32(2))
+        assert torch.equal(found, expected)
+    found = mrope_position_ids(PLACEHOLDERS, ONE, merge=np.int64(2))
+    assert_same(found, mrope_position_ids(PLACEHOLDERS, ONE))
+    positions = torch.arange(15).view(3, 5)
+    section = tuple(np.array([2, 1, 1]))
+    found = mrope_cos_sin(positions, rope_inv_freq(8), section)
+    assert torch.equal(found[0], TABLES["in blocks"](positions)[0])
+    found = axial_rope_cos_sin(positions[:2], np.int64(8))
+    assert torch.equal(found[0], TABLES["axial"](positions)[0])
+    for refused in (
+        lambda: vision_position_ids((True, 4, 6)),
+        lambda: vision_position_ids((1, 4, 6), start=True),
+        lambda: vision_position_ids((1, 4, 6), merge=True),
+        lambda: vision_position_ids((1, 4, 6), interval=True),
+        lambda: mrope_position_ids(PLACEHOLDERS, ONE, merge=True),
+        lambda: mrope_position_ids(PLACEHOLDERS, ONE, tokens_per_second=True),
+        lambda: mrope_cos_sin(positions, rope_inv_freq(8), (2, True, 1)),
+        lambda: axial_rope_cos_sin(positions[:2], True),
+    ):
+        with pytest.raises(TypeError, match="True"):
+            refused()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_p27_the_default_dtype_does_not_matter(dtype):
+    rows = [[text(2), image(2, 3), video(60, 1, 1, 1 / 3), text(5)]]
+    positions = torch.arange(3 * 9000).view(3, 9000)
+
+    def everything():
+        minute = torch.tensor([[2] * 60])
+        numbered = mrope_position_ids(
+            minute,
+            video_grid_thw=torch.tensor([[60, 2, 2]]),
+            tokens_per_second=25,
+            seconds_per_grid=[1 / 3],
+        )
+        assert numbered[1].item() == math.floor(59 * 25 / 3) + 1 - 60
+        grid = vision_position_ids((60, 2, 2), interval=25 / 3)
+        more = mrope_position_ids(**inputs(rows), tokens_per_second=25)
+        tables = [table for f in TABLES.values() for table in f(positions)]
+        return [*numbered, grid, *more, *tables]
+
+    expected = everything()
+    torch.set_default_dtype(dtype)
+    try:
+        found = everything()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)

@@ -5,6 +5,7 @@ import itertools
 import math
 import pickle
 
+import numpy as np
 import pytest
 import torch
 import torch._dynamo.testing
@@ -59,7 +60,7 @@ def loop_rope(x, positions, width, base, layout):
 
 @pytest.fixture(params=["at once", "in pieces"])
 def path(request, monkeypatch):
-    """Both ways through `apply_rope`: the definition, and the one for long inputs."""
+    """Both fast ways through `apply_rope`: for short inputs, and for long ones."""
     monkeypatch.setattr(
         rope_rotation, "PIECE", 64 if request.param == "in pieces" else 2**62
     )
@@ -132,7 +133,7 @@ ROUNDING = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 2**-6}
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ROUNDING)
 @pytest.mark.parametrize("width", [2, 6, 32])
-def test_both_ways_differ_by_rounding_alone(monkeypatch, device, layout, dtype, width):
+def test_all_ways_differ_by_rounding_alone(monkeypatch, device, layout, dtype, width):
     if device.type == "mps" and dtype == torch.float64:
         pytest.skip("MPS has no float64")
     torch.manual_seed(0)
@@ -140,13 +141,15 @@ def test_both_ways_differ_by_rounding_alone(monkeypatch, device, layout, dtype, 
     upstream = torch.randn_like(x)
     cos, sin = rope_cos_sin(torch.arange(37, device=device), rope_inv_freq(width))
     results = []
-    for piece in (2**62, 64):
+    for piece, by_definition in ((2**62, True), (2**62, False), (64, False)):
         monkeypatch.setattr(rope_rotation, "PIECE", piece)
+        monkeypatch.setattr(rope_rotation, "is_watched", lambda *_, d=by_definition: d)
         out = apply_rope(x, cos, sin, layout)
-        assert ("Rotation" in type(out.grad_fn).__name__) == (piece == 64)
+        assert ("Rotation" in type(out.grad_fn).__name__) == (not by_definition)
         results.append((out, *torch.autograd.grad(out, x, upstream)))
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=ROUNDING[dtype])
+    for expected, *found in zip(*results, strict=True):
+        for other in found:
+            torch.testing.assert_close(other, expected, rtol=0, atol=ROUNDING[dtype])
 
 
 # Against transformers.
@@ -496,19 +499,6 @@ def test_tables_in_any_memory_order(path, layout, dtype, rows):
         torch.testing.assert_close(
             out, expected, rtol=0, atol=ROUNDING[dtype], msg=name
         )
-
-
-@pytest.mark.parametrize("rows", [(), (2,)])
-def test_the_module_spares_the_complex_table(monkeypatch, rows):
-    """What `cos_sin` gives for neighbours is a complex table already."""
-    x = torch.randn(2, 3, 11, 8)
-    positions = torch.arange(11).expand(*rows, 11)
-    cos, sin = RotaryEmbedding(8, layout="interleaved").cos_sin(positions)
-    expected = apply_rope(x, cos.contiguous(), sin.contiguous(), "interleaved")
-    monkeypatch.setattr(torch, "complex", None)
-    assert torch.equal(apply_rope(x, cos, sin, "interleaved"), expected)
-    with pytest.raises(TypeError, match="not callable"):
-        apply_rope(x, cos.contiguous(), sin, "interleaved")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -912,7 +902,7 @@ def test_positions_the_module_refuses():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_r9_compiles_whole_and_not_for_every_length(kind, layout):
+def test_p20_r9_compiles_whole_and_not_for_every_length(kind, layout):
     torch.compiler.reset()
     counter = torch._dynamo.testing.CompileCounter()
     rotary = embedding(kind, layout=layout)
@@ -961,3 +951,175 @@ def test_exports(path, layout, strict):
     exported = torch.export.export(rotary, arguments, strict=strict).module()
     for one, other in zip(exported(*arguments), rotary(*arguments), strict=True):
         torch.testing.assert_close(one, other)
+
+
+# Faults of the checks of others, wherever they can occur here.
+
+
+def every_way(layout="half"):
+    """name → a function of x [2, 3, 5, 16] and positions [5] that rotates x."""
+    modules = {kind: embedding(kind, layout=layout) for kind in KINDS}
+    ways = {
+        kind: lambda x, p, rotary=rotary: rotary(x, x, p)[0]
+        for kind, rotary in modules.items()
+    }
+    ways["functions"] = lambda x, p: apply_rope(
+        x, *rope_cos_sin(p, rope_inv_freq(16)), layout
+    )
+    return ways
+
+
+WAYS = list(every_way())
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # by jvp
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_p1_transforms(way, layout):
+    turn = every_way(layout)[way]
+    x, positions = torch.randn(4, 2, 3, 5, 16), torch.arange(20).view(4, 5)
+    mapped = torch.func.vmap(turn)(x, positions)
+    by_hand = torch.stack([turn(*pair) for pair in zip(x, positions, strict=True)])
+    torch.testing.assert_close(mapped, by_hand)
+
+    def loss(x, positions):  # a rotation keeps the norm, but for LongRoPE's factor
+        return turn(x, positions).pow(2).sum()
+
+    gradient = torch.func.vmap(torch.func.grad(loss))(x, positions)
+    factor = embedding(way).attention_factor if way in KINDS else 1.0
+    torch.testing.assert_close(gradient, 2 * x * factor**2)
+    tangent = torch.func.jvp(lambda t: turn(t, positions[0]), (x[0],), (x[1],))[1]
+    torch.testing.assert_close(tangent, turn(x[1], positions[0]))
+
+
+def test_p1_transforms_of_permutations():
+    weight = torch.randn(4, 32, 5)
+    for move in (
+        lambda w: permute_qk_weight(w, 2),
+        lambda w: half_to_interleaved(w.mT).mT,
+        lambda w: interleaved_to_half(w.mT).mT,
+    ):
+        mapped = torch.func.vmap(move)(weight)
+        assert torch.equal(mapped, torch.stack([move(w) for w in weight]))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_p2_fake_tensors(way, layout):
+    with FakeTensorMode():
+        x = torch.randn(2, 3, 5, 16)
+        out = every_way(layout)[way](x, torch.arange(5))
+        moved = permute_qk_weight(torch.randn(32, 7), 2)
+        assert half_to_interleaved(x).shape == interleaved_to_half(x).shape == x.shape
+    assert (out.shape, out.dtype, moved.shape) == (x.shape, x.dtype, (32, 7))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_p6_made_in_inference_mode_and_trained_later(kind, layout):
+    positions = torch.arange(70)
+    with torch.inference_mode():
+        rotary = embedding(kind, layout=layout)
+        rotary.to(torch.bfloat16)
+        cos, sin = rotary.cos_sin(torch.arange(70))
+    assert not any(t.is_inference() for t in (cos, sin, rotary.inv_freq))
+    x = torch.randn(1, 2, 70, 16, requires_grad=True)
+    torch.compiler.reset()
+    compiled = torch.compile(rotary, fullgraph=True, backend="aot_eager")
+    for out in (
+        apply_rope(x, cos, sin, layout),
+        rotary(x, x, positions)[0],
+        compiled(x, x, positions)[0],
+    ):
+        (gradient,) = torch.autograd.grad(out.pow(2).sum(), x)
+        torch.testing.assert_close(
+            gradient, 2 * x * rotary.attention_factor**2, rtol=1e-4, atol=1e-5
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # checks of shapes
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_p21_traces(monkeypatch, way, layout):
+    """What was traced serves other lengths, long ones too."""
+    monkeypatch.setattr(rope_rotation, "PIECE", 64)
+    turn = every_way(layout)[way]
+    traced = torch.jit.trace(turn, (torch.randn(2, 3, 5, 16), torch.arange(5)))
+    for length in (5, 9, 70):
+        x, positions = torch.randn(2, 3, length, 16), torch.arange(length)
+        torch.testing.assert_close(traced(x, positions), turn(x, positions))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(0, 2, 5), (2, 2, 0), (2, 0, 5), (0, 0, 0)])
+def test_p23_empty_batches(path, kind, layout, shape):
+    x = torch.randn(*shape, 16, requires_grad=True)
+    positions = torch.arange(shape[2]).expand(shape[0], -1)
+    for at in (positions, torch.arange(shape[2])):
+        out, _ = embedding(kind, layout=layout)(x, x, at)
+        assert out.shape == x.shape
+        out.sum().backward()
+
+
+def test_p23_nothing_to_permute():
+    for move in (half_to_interleaved, interleaved_to_half):
+        assert move(torch.randn(0, 8)).shape == (0, 8)
+    assert permute_qk_weight(torch.randn(8, 0), 2).shape == (8, 0)
+
+
+def test_p26_any_integer_but_no_bool():
+    eight, two = np.int64(8), np.int32(2)
+    rotary = RotaryEmbedding(
+        eight, rope_parameters=KINDS["dynamic"], max_position_embeddings=np.int64(64)
+    )
+    assert type(rotary.head_dim) is int
+    expected = RotaryEmbedding(
+        8, rope_parameters=KINDS["dynamic"], max_position_embeddings=64
+    )
+    positions = torch.arange(70)
+    for one, other in zip(
+        rotary.cos_sin(positions, seq_len=np.int64(70)),
+        expected.cos_sin(positions),
+        strict=True,
+    ):
+        assert torch.equal(one, other)
+    weight = torch.randn(16, 3)
+    moved = permute_qk_weight(weight, two, rotary_dim=np.int64(4))
+    assert torch.equal(moved, permute_qk_weight(weight, 2, 4))
+    for refused in (
+        lambda: RotaryEmbedding(True),
+        lambda: permute_qk_weight(weight, True),
+        lambda: permute_qk_weight(weight, 2, True),
+        lambda: permute_qk_weight(weight, 2.0),
+    ):
+        with pytest.raises(TypeError, match=r"True|2\.0"):
+            refused()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_p27_the_default_dtype_does_not_matter(kind, dtype):
+    positions = torch.arange(70)
+    expected = embedding(kind).cos_sin(positions)
+    torch.set_default_dtype(dtype)
+    try:
+        found = embedding(kind).cos_sin(positions)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["x", "cos", "sin"])
+@pytest.mark.parametrize("wrong", [None, [1.0], torch.ones(5, 4).long()])
+def test_what_is_no_floating_tensor_is_named(name, wrong):
+    arguments = {
+        "x": torch.randn(5, 8),
+        "cos": torch.ones(5, 4),
+        "sin": torch.ones(5, 4),
+    }
+    with pytest.raises(TypeError, match=f"{name} must be a floating tensor"):
+        apply_rope(**{**arguments, name: wrong})

@@ -1,11 +1,14 @@
 """`lib.rope_scaling`: every scaling against transformers, and the faults others had."""
 
+import inspect
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
@@ -23,6 +26,7 @@ from lib.rope_scaling import (
     yarn_inv_freq,
     yarn_softmax_scale,
 )
+from lib.rope_scaling.published import SCALINGS
 
 THETA = 500_000.0
 SHORT, LONG = [1.0 + 0.01 * i for i in range(32)], [1.0 + 0.5 * i for i in range(32)]
@@ -674,3 +678,96 @@ def test_width_of_another_type(width):
 def test_seq_len_of_another_type(length):
     with pytest.raises(TypeError, match="seq_len"):
         dynamic_ntk_inv_freq(64, 1e4, 2.0, 64, length)
+
+
+def test_the_table_names_every_parameter_of_every_type():
+    for kind, (scaling, needed, optional) in SCALINGS.items():
+        parameters = inspect.signature(scaling).parameters
+        must = [n for n, p in parameters.items() if p.default is p.empty]
+        assert sorted(needed) == sorted(must), kind
+        assert {*needed, *optional} == {*parameters} - {"device"}, kind
+
+
+WIDTHS = {
+    "rope_inv_freq": lambda n: rope_inv_freq(n),
+    "linear": lambda n: linear_inv_freq(n, 1e4, 2.0)[0],
+    "ntk": lambda n: ntk_inv_freq(n, 1e4, 2.0)[0],
+    "dynamic": lambda n: dynamic_ntk_inv_freq(n, 1e4, 2.0, 64, 128)[0],
+    "yarn": lambda n: yarn_inv_freq(n, 1e4, 2.0, 64)[0],
+    "longrope": lambda n: longrope_inv_freq(n, 1e4, [2] * 4, [3] * 4, 64, 128, 65)[0],
+    "llama3": lambda n: llama3_inv_freq(n, 1e4, 8.0, 1.0, 4.0, 64)[0],
+    "proportional": lambda n: proportional_inv_freq(n, 1e4, 0.5)[0],
+    "scaled": lambda n: scaled_inv_freq({"rope_theta": 1e4}, n, None)[0],
+    "softmax": lambda n: torch.tensor(yarn_softmax_scale(n, 40.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("scaling", WIDTHS)
+def test_p26_any_integer_but_no_bool(scaling):
+    of_width = WIDTHS[scaling]
+    for eight in (np.int64(8), np.uint8(8)):
+        assert torch.equal(of_width(eight), of_width(8))
+    for wrong in (True, 8.0, "8", None):
+        with pytest.raises(TypeError):
+            of_width(wrong)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_p26_lengths_are_any_integers_but_no_bools(kind):
+    parameters = {"rope_type": kind, **PUBLISHED[kind]}
+    expected, _ = scaled_inv_freq(parameters, 64, 4096, seq_len=5000)
+    found, _ = scaled_inv_freq(parameters, 64, np.int64(4096), seq_len=np.int32(5000))
+    assert torch.equal(found, expected)
+    for wrong in (True, 5000.0, torch.tensor([True])):
+        with pytest.raises(TypeError, match="seq_len"):
+            scaled_inv_freq(parameters, 64, 4096, seq_len=wrong)
+    with pytest.raises(ValueError, match=r"\[1, 2\]"):
+        scaled_inv_freq(parameters, 64, 4096, seq_len=torch.tensor([[5, 6]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("scaling", [name for name in WIDTHS if name != "softmax"])
+def test_p27_the_default_dtype_does_not_matter(scaling, dtype):
+    expected = WIDTHS[scaling](8)
+    torch.set_default_dtype(dtype)
+    try:
+        found = WIDTHS[scaling](8)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype == torch.float64
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_p2_fake_tensors(kind):
+    parameters = {"rope_type": kind, **PUBLISHED[kind]}
+    with FakeTensorMode():
+        found, factor = scaled_inv_freq(parameters, 64, 4096, torch.tensor([5, 5000]))
+    assert isinstance(factor, float)
+    assert found.shape[-1] == 32
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_p1_mapped_over_lengths(kind):
+    parameters = {"rope_type": kind, **PUBLISHED[kind]}
+
+    def inv_freq(length):
+        return scaled_inv_freq(parameters, 64, 4096, seq_len=length)[0]
+
+    lengths = torch.tensor([1, 1024, 1025, 5000])
+    mapped = torch.func.vmap(inv_freq)(lengths)
+    torch.testing.assert_close(mapped.squeeze(), inv_freq(lengths), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_p23_no_lengths(kind):
+    parameters = {"rope_type": kind, **PUBLISHED[kind]}
+    none = torch.zeros(0, dtype=torch.int64)
+    assert scaled_inv_freq(parameters, 64, 4096, seq_len=none)[0].shape == (0, 32)
+
+
+def test_a_trained_length_of_nothing_is_refused_by_name():
+    parameters = {"rope_type": "yarn", "factor": None}
+    parameters["original_max_position_embeddings"] = 0
+    with pytest.raises(ValueError, match="original_max_position_embeddings"):
+        scaled_inv_freq(parameters, 64, 4096)

@@ -5,7 +5,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lib.mrope import segments as cutting
+from lib.checks import check_integer, check_size, number
+from lib.mrope.grids import (
+    Grids,
+    cells,
+    extents,
+    intervals,
+    one_size,
+    time_of,
+    token_sizes,
+)
+from lib.mrope.placeholders import TEXT, find_places, last_tokens, read_kinds
 
 
 def vision_position_ids(
@@ -41,16 +51,14 @@ def vision_position_ids(
                 [3, 3, 3, 4, 4, 4],
                 [3, 4, 5, 3, 4, 5]])
     """
-    cutting.check_integer("start", start)
-    cutting.check_rate("interval", interval)
-    grid = torch.as_tensor(grid_thw)
-    if list(grid.shape) not in ([3], [1, 3]):
-        raise ValueError(f"grid_thw must be [3] or [1, 3], got {list(grid.shape)}")
-    grid = cutting.merged("grid_thw", grid.reshape(1, 3), merge)[0]
+    start = check_integer("start", start)
+    interval = number("interval", interval, at_least=0)
+    size = one_size(grid_thw, check_size("merge", merge))
+    device = grid_thw.device if isinstance(grid_thw, Tensor) else None
     frame, row, column = torch.meshgrid(
-        *(torch.arange(n, device=grid.device) for n in grid.tolist()), indexing="ij"
+        *(torch.arange(n, device=device) for n in size), indexing="ij"
     )  # [frames, rows, columns] each
-    time = cutting.time_of(frame, interval)
+    time = time_of(frame, interval)
     return start + torch.stack([time, row, column]).flatten(1)  # [3, N]
 
 
@@ -109,32 +117,51 @@ def mrope_position_ids(
         >>> delta
         tensor([[-2]])
     """
-    kinds, tokens = cutting.real_tokens(token_types, mask)  # [N], [B]
-    images = _token_grids("image_grid_thw", image_grid_thw, merge, kinds.device)
-    videos = _token_grids("video_grid_thw", video_grid_thw, merge, kinds.device)
-    interval = cutting.intervals(len(videos), tokens_per_second, seconds_per_grid)
+    kinds = read_kinds(token_types, mask)  # [B, T]
+    merge = check_size("merge", merge)
+    images = token_sizes("image_grid_thw", image_grid_thw, merge)
+    videos = token_sizes("video_grid_thw", video_grid_thw, merge)
+    interval = intervals(len(videos), tokens_per_second, seconds_per_grid)
     if split_frames:
         videos = videos.repeat_interleave(videos[:, 0], dim=0)  # [frames, 3]
         videos[:, 0] = 1
         interval = [1.0] * len(videos)
-    grids = cutting.Grids(
-        torch.cat([images, videos]),
-        torch.tensor([1.0] * len(images) + interval, device=kinds.device),
+    interval = torch.tensor([1.0] * len(images) + interval, dtype=torch.float32)
+    sizes = torch.cat([size.to(kinds.device) for size in (images, videos)])
+    grids = Grids(
+        sizes,
+        sizes.prod(1),
+        interval.to(kinds.device),
         images=len(images),
         video="video frame" if split_frames else "video",
     )
-    segments = cutting.cut(kinds, tokens, grids)
-    start, delta = cutting.starts(segments, tokens)
-    numbers = cutting.numbers(segments, start, kinds == cutting.TEXT)  # [3, N]
+    places = find_places(kinds, grids)  # [M]
+    last = last_tokens(places, kinds.shape[1], mask, grids)  # [n]
+    positions, taken = number_tokens(kinds, places, last, grids)
     if mask is None:
-        return numbers.view(3, *token_types.shape), delta
-    positions = numbers.new_zeros(3, *mask.shape)
-    return positions.masked_scatter_(mask.bool(), numbers), delta
+        return positions, taken - kinds.shape[1]
+    real = mask.bool()
+    return positions.mul_(real), taken - real.sum(1, keepdim=True)
 
 
-def _token_grids(
-    name: str, grid_thw: Tensor | None, merge: int, device: torch.device
-) -> Tensor:
-    if grid_thw is None:
-        return torch.zeros(0, 3, dtype=torch.int64, device=device)
-    return cutting.merged(name, grid_thw, merge).to(device)  # [n, 3]
+def number_tokens(
+    kinds: Tensor, places: Tensor, last: Tensor, grids: Grids
+) -> tuple[Tensor, Tensor]:
+    """Add each token's place in its grid to the first free position before the grid.
+
+    Args:
+        kinds: `[B, T]`, 0 for text.
+        places: `[M]`, where the tokens of the grids stand in the flat batch.
+        last: `[n]`, where the last token of each grid stands.
+        grids: what is seen.
+
+    Returns:
+        The positions `[3, B, T]`, and how many each row takes, `[B, 1]`.
+    """
+    taken = (kinds == TEXT).long()  # [B, T] positions: a word takes one,
+    taken.view(-1)[last] = extents(grids)  # a grid takes all of its with its last token
+    free = taken.cumsum(1).sub_(taken)  # [B, T] the first before each token
+    numbers = taken.new_zeros(3, kinds.numel())
+    for axis, found in zip(numbers, cells(grids), strict=True):
+        axis.index_copy_(0, places, found)
+    return numbers.view(3, *kinds.shape).add_(free), taken.sum(1, keepdim=True)

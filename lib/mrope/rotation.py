@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lib.device import exact_device
-from lib.mrope import segments as cutting
+from lib.checks import check_floating, check_integer, check_integers
+from lib.device import exact_device, outside_inference
 from lib.rope import rope_cos_sin, rope_inv_freq
 
 
@@ -47,21 +47,22 @@ def mrope_cos_sin(
         >>> cos.shape
         torch.Size([2, 4])
     """
+    check_integers("positions", positions)
     if positions.ndim < 2 or positions.shape[0] != 3:
         raise ValueError(
             f"positions must be [3, ..., T] (time, height, width), got "
             f"{list(positions.shape)}; of [4, B, T] pass positions[1:], the first row "
             "counts text"
         )
-    if inv_freq.ndim != 1:
+    if check_floating("inv_freq", inv_freq).ndim != 1:
         raise ValueError(f"inv_freq must be [r/2], got {list(inv_freq.shape)}")
-    cutting.check_integers("positions", positions)
     home = exact_device(positions.device)  # where there is float64
     axes = torch.tensor(_axis_of_pair(section, len(inv_freq), interleaved), device=home)
-    place = positions.to(home).movedim(0, -1)[..., axes]  # [..., T, r/2]
-    angles = place.double() * inv_freq.to(home).double()
-    tables = (angles.cos().float(), angles.sin().float())
-    return tuple(table.to(positions.device) for table in tables)
+    with outside_inference():
+        place = positions.to(home).movedim(0, -1)[..., axes]  # [..., T, r/2]
+        angles = place.double() * inv_freq.to(home).double()
+        tables = (angles.cos().float(), angles.sin().float())
+        return tuple(table.to(positions.device) for table in tables)
 
 
 def axial_rope_cos_sin(
@@ -92,8 +93,9 @@ def axial_rope_cos_sin(
         >>> cos.shape
         torch.Size([6, 4])
     """
-    if head_dim < 4 or head_dim % 4:
+    if check_integer("head_dim", head_dim) < 4 or head_dim % 4:
         raise ValueError(f"head_dim must be a positive multiple of 4, got {head_dim}")
+    check_integers("positions_hw", positions_hw)
     if positions_hw.ndim < 2 or positions_hw.shape[0] != 2:
         raise ValueError(
             f"positions_hw must be [2, ..., N] (row, column), got "
@@ -101,16 +103,17 @@ def axial_rope_cos_sin(
         )
     inv_freq = rope_inv_freq(head_dim // 2, base, device=positions_hw.device)
     tables = [rope_cos_sin(axis, inv_freq) for axis in positions_hw]
-    cos, sin = (torch.cat(parts, dim=-1) for parts in zip(*tables, strict=True))
+    with outside_inference():
+        cos, sin = (torch.cat(parts, dim=-1) for parts in zip(*tables, strict=True))
     return cos, sin  # [..., N, head_dim/2]
 
 
 def _axis_of_pair(section: Sequence[int], pairs: int, interleaved: bool) -> list[int]:
     """The axis (0 time, 1 height, 2 width) that each pair listens to."""
+    section = [check_integer("section", count) for count in section]
     if len(section) != 3 or min(section) < 0 or sum(section) != pairs:
         raise ValueError(
-            f"section must be three counts ≥ 0 that sum to {pairs} pairs, got "
-            f"{list(section)}"
+            f"section must be three counts ≥ 0 that sum to {pairs} pairs, got {section}"
         )
     if not interleaved:
         return [axis for axis, count in enumerate(section) for _ in range(count)]
@@ -119,7 +122,7 @@ def _axis_of_pair(section: Sequence[int], pairs: int, interleaved: bool) -> list
         wanted = range(axis, axis + 3 * section[axis], 3)
         if wanted and wanted[-1] >= pairs:
             raise ValueError(
-                f"interleaved section {list(section)} does not fit: "
+                f"interleaved section {section} does not fit: "
                 f"{('height', 'width')[axis - 1]} would need pair {wanted[-1]}, the "
                 f"last is {pairs - 1}"
             )

@@ -6,7 +6,6 @@ frequencies are chosen, and bent past the trained length, is `lib.rope_scaling`.
 
 from lib.rope.embedding import RotaryEmbedding, apply_rope, rope_cos_sin
 from lib.rope.layouts import (
-    LAYOUTS,
     half_to_interleaved,
     interleaved_to_half,
     permute_qk_weight,
@@ -15,7 +14,6 @@ from lib.rope.rotation import turn_half, turn_interleaved
 from lib.rope_scaling import rope_inv_freq
 
 __all__ = [
-    "LAYOUTS",
     "RotaryEmbedding",
     "apply_rope",
     "half_to_interleaved",

@@ -2,16 +2,17 @@
 
 import torch
 from torch import Tensor, nn
-from torch.compiler import is_compiling
 
-from lib.device import exact_device
-from lib.rope.layouts import (
+from lib.checks import (
+    check_floating,
+    check_integers,
     check_layout,
+    check_positions,
+    check_size,
 )
-from lib.rope.rotation import at_least_fp32, rotate, side_by_side
+from lib.device import exact_device, outside_inference
+from lib.rope.rotation import at_least_fp32, rotate
 from lib.rope_scaling import depends_on_length, scaled_inv_freq
-
-INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def rope_cos_sin(
@@ -44,7 +45,10 @@ def rope_cos_sin(
         >>> cos.tolist()[0], [round(s, 6) for s in sin.tolist()[1]]
         ([1.0, 1.0], [0.841471, 0.099833])
     """
-    _check_positions(positions)
+    check_integers("positions", positions)
+    if positions.dim() == 0:
+        raise ValueError("positions must be [..., T], got a tensor of 0 dimensions")
+    check_floating("inv_freq", inv_freq)
     if inv_freq.dim() > 1:
         if positions.shape[:-1] != inv_freq.shape[:-1]:
             raise ValueError(
@@ -53,24 +57,16 @@ def rope_cos_sin(
             )
         inv_freq = inv_freq.unsqueeze(-2)  # [B, 1, r/2]
     home = exact_device(positions.device)
-    place = positions.unsqueeze(-1).to(home, torch.float64)
-    angles = place * inv_freq.to(home, torch.float64)  # [..., T, r/2]
-    cos, sin = angles.cos(), angles.sin()
-    if attention_factor != 1.0:
-        cos, sin = cos * attention_factor, sin * attention_factor
-    cos, sin = cos.float(), sin.float()
-    if home == positions.device:
-        return cos, sin
-    return cos.to(positions.device), sin.to(positions.device)
-
-
-def _check_positions(positions: Tensor) -> None:
-    is_tensor = isinstance(positions, Tensor)
-    kind = positions.dtype if is_tensor else type(positions).__name__
-    if kind not in INTEGERS:
-        raise TypeError(f"positions must be an integer tensor, got {kind}")
-    if positions.dim() == 0:
-        raise ValueError("positions must be [..., T], got a tensor of 0 dimensions")
+    with outside_inference():
+        place = positions.unsqueeze(-1).to(home, torch.float64)
+        angles = place * inv_freq.to(home, torch.float64)  # [..., T, r/2]
+        cos, sin = angles.cos(), angles.sin()
+        if attention_factor != 1.0:
+            cos, sin = cos * attention_factor, sin * attention_factor
+        cos, sin = cos.float(), sin.float()
+        if home == positions.device:
+            return cos, sin
+        return cos.to(positions.device), sin.to(positions.device)
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Tensor:
@@ -89,7 +85,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
 
     Raises:
         ValueError: shapes that do not fit, an unknown layout.
-        TypeError: x is not floating.
+        TypeError: x or a table is not a floating tensor.
 
     Source: Su et al. 2021, RoFormer, equation 34.
 
@@ -104,8 +100,9 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, layout: str = "half") -> Ten
 
 
 def _check_shapes(x: Tensor, cos: Tensor, sin: Tensor) -> None:
-    if not x.is_floating_point():
-        raise TypeError(f"x must be floating, got {x.dtype}")
+    check_floating("x", x)
+    check_floating("cos", cos)
+    check_floating("sin", sin)
     table, shape = cos.shape, x.shape
     if table != sin.shape:
         raise ValueError(f"cos is {list(table)} and sin {list(sin.shape)}")
@@ -171,7 +168,7 @@ class RotaryEmbedding(nn.Module):
     ):
         super().__init__()
         check_layout(layout)
-        self.head_dim = head_dim
+        self.head_dim = check_size("head_dim", head_dim)
         self.max_position_embeddings = max_position_embeddings
         self.layout = layout
         given = {} if rope_parameters is None else rope_parameters
@@ -187,25 +184,21 @@ class RotaryEmbedding(nn.Module):
         self.register_buffer("inv_freq", inv_freq, persistent=False)
 
     def _scaled(self, seq_len=None, device=None) -> tuple[Tensor, float]:
-        return scaled_inv_freq(
-            self.rope_parameters,
-            self.head_dim,
-            self.max_position_embeddings,
-            seq_len,
-            device,
-        )
+        extended = self.max_position_embeddings
+        with outside_inference():
+            return scaled_inv_freq(
+                self.rope_parameters, self.head_dim, extended, seq_len, device
+            )
 
     def reset_parameters(self) -> None:
         """Rebuild the frequencies on the device of their buffer."""
         self.inv_freq, _ = self._scaled(device=self.inv_freq.device)
 
     def _apply(self, fn, recurse=True):
-        """Follow a move to another device, but not a cast to another dtype."""
-        moved = fn(torch.empty(0, device=self.inv_freq.device))
-        del self.inv_freq  # so that nn.Module neither casts nor copies it
+        """Follow a move to another device, and undo a cast to another dtype."""
+        self.inv_freq = self.inv_freq.float()  # where it goes may be no float64
         super()._apply(fn, recurse)
-        inv_freq, _ = self._scaled(device=moved.device)
-        self.register_buffer("inv_freq", inv_freq, persistent=False)
+        self.reset_parameters()
         return self
 
     def cos_sin(
@@ -219,22 +212,14 @@ class RotaryEmbedding(nn.Module):
                 one for all or int64 `[B]`; each row's largest position + 1 if None.
 
         Returns:
-            cos and sin, fp32 `[T, r/2]` or `[B, T, r/2]`; for interleaved pairs views
-            of one complex table, which `apply_rope` then need not build.
+            cos and sin, fp32 `[T, r/2]` or `[B, T, r/2]`.
         """
-        _check_positions(positions)
-        if positions.dim() > 2:
-            raise ValueError(
-                f"positions must be [T] or [B, T], got {list(positions.shape)}"
-            )
+        check_positions("positions", positions)
         inv_freq = self.inv_freq
         if self.by_length and positions.shape[-1] > 0:
             lengths = positions.amax(dim=-1).long() + 1 if seq_len is None else seq_len
             inv_freq, _ = self._scaled(lengths, inv_freq.device)
-        cos, sin = rope_cos_sin(positions, inv_freq, self.attention_factor)
-        if self.layout == "half" or positions.numel() == 1 or is_compiling():
-            return cos, sin
-        return side_by_side(cos, sin)
+        return rope_cos_sin(positions, inv_freq, self.attention_factor)
 
     def forward(
         self,

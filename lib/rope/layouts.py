@@ -10,15 +10,7 @@ weights.
 import torch
 from torch import Tensor
 
-from lib.checks import even_width
-
-LAYOUTS = ("interleaved", "half")
-
-
-def check_layout(layout: str) -> None:
-    """Refuse any name but the two."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+from lib.checks import check_size, even_width
 
 
 def half_to_interleaved(x: Tensor) -> Tensor:
@@ -66,11 +58,13 @@ def permute_qk_weight(
         >>> permute_qk_weight(torch.arange(8), num_heads=2).tolist()
         [0, 2, 1, 3, 4, 6, 5, 7]
     """
-    rows = weight.shape[0]
-    if num_heads < 1 or rows % num_heads:
+    rows, num_heads = weight.shape[0], check_size("num_heads", num_heads)
+    if rows % num_heads:
         raise ValueError(f"{rows} rows do not divide into {num_heads} heads")
     head_dim = rows // num_heads
-    rotary_dim = head_dim if rotary_dim is None else rotary_dim
+    rotary_dim = even_width(
+        "rotary_dim", head_dim if rotary_dim is None else rotary_dim
+    )
     if rotary_dim > head_dim:
         raise ValueError(f"rotary_dim {rotary_dim} is more than the head's {head_dim}")
     order = torch.arange(head_dim, device=weight.device)

@@ -5,16 +5,15 @@ multiply cos and sin by an attention factor. A number out of its range is a Valu
 that names it; a string or a bool in its place is a TypeError.
 """
 
+from lib.rope_scaling.by_length import dynamic_ntk_inv_freq, longrope_inv_freq
 from lib.rope_scaling.config import depends_on_length, rope_type
 from lib.rope_scaling.frequencies import rope_inv_freq, wavelengths
+from lib.rope_scaling.published import scaled_inv_freq
 from lib.rope_scaling.scalings import (
-    dynamic_ntk_inv_freq,
     linear_inv_freq,
     llama3_inv_freq,
-    longrope_inv_freq,
     ntk_inv_freq,
     proportional_inv_freq,
-    scaled_inv_freq,
 )
 from lib.rope_scaling.yarn import yarn_inv_freq, yarn_softmax_scale
 

@@ -1,8 +1,6 @@
 """Read the dict in which a published configuration describes its RoPE."""
 
-import operator
-
-from lib.checks import even_width, number, share
+from lib.checks import check_size, even_width, number, share
 
 TRAINED = "original_max_position_embeddings"
 EXTENDED = "max_position_embeddings"
@@ -73,7 +71,7 @@ def read_rope_parameters(
         kind = "ntk"
     if kind != "proportional":
         part = share("partial_rotary_factor", given["partial_rotary_factor"])
-        width = int(operator.index(head_dim) * part)
+        width = int(check_size("head_dim", head_dim) * part)
         name = f"rotary_dim ({part} of head_dim {head_dim})"
         given["rotary_dim"] = even_width(name, width)
     nulls = [key for key, value in rope_parameters.items() if value is None]
@@ -86,7 +84,8 @@ def _from_lengths(kind: str, given: dict, nulls: list, extended: int | None) -> 
     if kind == "dynamic" and TRAINED not in given:
         return {TRAINED: _needed(extended, TRAINED)}
     if kind == "yarn" and "factor" in nulls and TRAINED in given:
-        return {"factor": _needed(extended, "factor") / given[TRAINED]}
+        trained = number(TRAINED, given[TRAINED], at_least=1)
+        return {"factor": _needed(extended, "factor") / trained}
     if kind == "longrope" and TRAINED in given:
         if "factor" in given:  # a given factor wins over the lengths
             return {EXTENDED: number("factor", given["factor"], 1) * given[TRAINED]}
@@ -96,7 +95,7 @@ def _from_lengths(kind: str, given: dict, nulls: list, extended: int | None) -> 
     return {}
 
 
-def _needed(extended: int | None, key: str) -> int:
+def _needed(extended: int | None, key: str) -> float:
     if extended is None:
         raise KeyError(f"{key} or {EXTENDED}")
-    return extended
+    return number(EXTENDED, extended, at_least=1)

@@ -56,3 +56,12 @@ def wavelengths(inv_freq: Tensor) -> Tensor:
 def blend(inv_freq: Tensor, factor: float, kept: Tensor) -> Tensor:
     """Keep each frequency by its share `kept`, and divide the rest by the factor."""
     return inv_freq * kept + inv_freq / factor * (1 - kept)
+
+
+def slow_down(inv_freq: Tensor, alpha: float | Tensor) -> Tensor:
+    """Write NTK scaling as a product, so that alpha = 1 changes no bit."""
+    pairs = inv_freq.shape[-1]
+    if pairs == 1:
+        raise ValueError("NTK scaling needs a rotary_dim above 2, got 2")
+    i = torch.arange(pairs, dtype=torch.float64, device=inv_freq.device)
+    return inv_freq * alpha ** -(i / (pairs - 1))

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lib.checks import number
+from lib.checks import check_size, number
 from lib.rope_scaling.config import TRAINED
 from lib.rope_scaling.frequencies import blend, rope_inv_freq
 
@@ -58,19 +58,26 @@ def yarn_inv_freq(
     trained = number(TRAINED, original_max_position_embeddings, at_least=1)
     slow = number("beta_slow", beta_slow, above=0)
     fast = number("beta_fast", beta_fast, at_least=slow)
-    # The number of the pair that turns so often: trained · base^(−2i/d) = 2π · turns.
-    low, high = (
-        rotary_dim / 2 * math.log(trained / (2 * math.pi * turns), base)
-        for turns in (fast, slow)
-    )
-    if truncate:
-        low, high = math.floor(low), math.ceil(high)
-    low = max(low, 0)
-    high = max(min(high, rotary_dim - 1), low + 0.001)
+    low, high = _ends(rotary_dim, base, trained, (fast, slow), truncate)
     i = torch.arange(rotary_dim // 2, dtype=torch.float64, device=inv_freq.device)
     kept = 1 - ((i - low) / (high - low)).clamp(0, 1)
     attention = _yarn_attention(factor, attention_factor, mscale, mscale_all_dim)
     return blend(inv_freq, factor, kept), attention
+
+
+def _ends(rotary_dim, base, trained, turns, truncate) -> tuple[float, float]:
+    """Number the pairs between which is blended: those that turn so often.
+
+    Pair i makes trained · base^(−2i/d) / 2π turns in the trained length.
+    """
+    low, high = (
+        rotary_dim / 2 * math.log(trained / (2 * math.pi * often), base)
+        for often in turns
+    )
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low = max(low, 0)
+    return low, max(min(high, rotary_dim - 1), low + 0.001)
 
 
 def _yarn_attention(factor, attention_factor, mscale, mscale_all_dim) -> float:
@@ -102,6 +109,6 @@ def yarn_softmax_scale(head_dim: int, factor: float, mscale_all_dim: float) -> f
         >>> round(yarn_softmax_scale(192, 40.0, 1.0), 6)
         0.135234
     """
-    width = number("head_dim", head_dim, at_least=1)
+    width = check_size("head_dim", head_dim)
     mscale = _mscale(number("factor", factor, at_least=1), mscale_all_dim)
     return width**-0.5 * mscale**2

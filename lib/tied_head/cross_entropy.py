@@ -8,7 +8,7 @@ from lib.checks import (
     check_integer,
     check_integers,
     check_size,
-    is_transforming,
+    is_watched,
     number,
 )
 from lib.tied_head.functions import Formed, Recomputed
@@ -86,15 +86,16 @@ def tied_cross_entropy(
     counted = ids != check_integer("ignore_index", ignore_index)  # [N]
     tensors = _as_cast(hidden.reshape(-1, hidden.shape[-1]), weight, bias)
     inputs = *tensors, ids.where(counted, 0), counted
-    form = chunk_by == "tokens" and reduction != "none" and not is_transforming()
-    losses = _losses(inputs, form, chunk_by, (size, z_loss, softcap))
+    watched = is_watched(*[x for x in inputs if x is not None])
+    form = chunk_by == "tokens" and reduction != "none" and not watched
+    losses = _losses(inputs, form, watched, chunk_by, (size, z_loss, softcap))
     if reduction == "none":
         return losses.view(targets.shape)
     count = counted.sum().clamp(min=1) if reduction == "mean" else 1
     return losses.sum() / count
 
 
-def _losses(inputs, form, chunk_by, options) -> Tensor:
+def _losses(inputs, form, watched, chunk_by, options) -> Tensor:
     """Losses of all tokens `[N]`; their sum, if its gradients are to be formed now."""
     hidden, weight = inputs[:2]
     with torch.autocast(hidden.device.type, enabled=False):
@@ -102,7 +103,7 @@ def _losses(inputs, form, chunk_by, options) -> Tensor:
             return Formed.apply(*inputs, torch.is_grad_enabled(), *options)
         size, *rest = options
         tile = (len(hidden) or 1, size), (size, len(weight))
-        rest = *tile[chunk_by == "tokens"], *rest, is_transforming()
+        rest = *tile[chunk_by == "tokens"], *rest, watched
         return Recomputed.apply(*inputs, *rest)[0]
 
 

@@ -2,7 +2,7 @@
 
 from lib.transformer.blocks import Block
 from lib.transformer.config import PRESETS, TransformerConfig
-from lib.transformer.generate import choose_tokens, generate
+from lib.transformer.writing import choose_tokens, generate
 from lib.transformer.model import Transformer
 from lib.transformer.places import Places
 from lib.transformer.positions import Position
