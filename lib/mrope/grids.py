@@ -74,9 +74,9 @@ def intervals(
 
 def extents(grids: Grids) -> Tensor:
     """Count the positions that each grid takes, `[n]`: its largest number + 1."""
-    last = grids.sizes - 1
-    last[:, 0] = time_of(last[:, 0], grids.interval)
-    return last.amax(1) + 1
+    frames, rows, columns = grids.sizes.unbind(1)
+    time = time_of(frames - 1, grids.interval) + 1
+    return torch.maximum(time, torch.maximum(rows, columns))
 
 
 def cells(grids: Grids) -> tuple[Tensor, Tensor, Tensor]:

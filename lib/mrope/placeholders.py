@@ -44,7 +44,8 @@ def last_tokens(places: Tensor, row: int, mask: Tensor | None, grids: Grids) -> 
         return at // row + (at if rank is None else rank[at])
 
     ends = grids.count.cumsum(0)
-    first, last = places[ends - grids.count], places[ends - 1]  # [n] each
+    first = places.index_select(0, ends - grids.count)  # [n]
+    last = places.index_select(0, ends - 1)  # [n]
     cut = line(last) - line(first) != grids.count - 1
     if cut.any():
         n = int(cut.nonzero()[0, 0])

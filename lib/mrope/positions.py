@@ -82,6 +82,9 @@ def mrope_position_ids(
     tokens_per_second from its config and seconds_per_grid from its processor. Qwen3-VL
     needs split_frames: each frame is a grid, and its time is written before it as text.
 
+    How many tokens a grid has decides what comes out, so types and grids are read on
+    the host: this is for the input side of a model, not for compiled or mapped code.
+
     Args:
         token_types: integers `[B, T]`: 0 text, 1 image, 2 video.
         image_grid_thw: integers `[images, 3]`, patches before merging.
@@ -159,7 +162,7 @@ def number_tokens(
         The positions `[3, B, T]`, and how many each row takes, `[B, 1]`.
     """
     taken = (kinds == TEXT).long()  # [B, T] positions: a word takes one,
-    taken.view(-1)[last] = extents(grids)  # a grid takes all of its with its last token
+    taken.view(-1).index_copy_(0, last, extents(grids))  # a grid all with its last
     free = taken.cumsum(1).sub_(taken)  # [B, T] the first before each token
     numbers = taken.new_zeros(3, kinds.numel())
     for axis, found in zip(numbers, cells(grids), strict=True):
