@@ -127,7 +127,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
         turn, tables = turn_half_fused, (cos, sin)
     else:
         turn, tables = turn_complex, (complex_table(cos, sin),)
-    if cos.dim() == 3 and cos.shape[0] != 1:
+    if cos.dim() == 3 and cos.shape[0] > 1:
         tables = [table.unsqueeze(1) for table in tables]  # [B, 1, T, r/2]
     if by_definition or x.numel() <= PIECE:
         return _rotate_with(turn, x, *tables)
