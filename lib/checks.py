@@ -37,7 +37,7 @@ def check_size(name: str, value, at_least: int = 1, at_most: int | None = None) 
         The number as an int.
 
     Raises:
-        TypeError: not an integer; a bool or a tensor.
+        TypeError: not an integer; a bool.
         ValueError: too small, or too large.
 
     Example:
@@ -64,8 +64,9 @@ def check_integer(name: str, value) -> int:
     """
     if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
         return value  # operator.index would make a constant of a compiler's symbol
+    is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
     with contextlib.suppress(TypeError):
-        if not isinstance(value, bool | Tensor):
+        if not is_bool:
             return operator.index(value)
     raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
 

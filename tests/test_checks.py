@@ -460,9 +460,10 @@ def test_p26_another_type_is_refused_by_name(name, wrong):
         SIZES[name][0](wrong)
 
 
-def test_p26_a_tensor_is_no_size():
+def test_p26_a_tensor_of_one_integer_is_a_size_and_one_bool_is_not():
+    assert TokenEmbedding(torch.tensor(5), 3).num_embeddings == 5
     with pytest.raises(TypeError, match="num_embeddings must be an int, got Tensor"):
-        TokenEmbedding(torch.tensor(5), 3)
+        TokenEmbedding(torch.tensor(True), 3)
 
 
 def test_p26_eviction():

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from lib.checks import number
+from lib.checks import check_floating, number
 
 
 class TiedLMHead(nn.Module):
@@ -98,8 +98,7 @@ class TiedLMHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Compute logits: `[..., d]` to `[..., V]`."""
-        if not hidden.is_floating_point():
-            raise TypeError(f"hidden states must be floating point, got {hidden.dtype}")
+        check_floating("hidden states", hidden)
         if hidden.shape[-1:] != self.weight.shape[1:]:
             raise ValueError(
                 f"hidden states {tuple(hidden.shape)} do not fit a table "
