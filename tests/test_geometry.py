@@ -184,7 +184,7 @@ def test_bad_questions(query, k, exclude, error, message):
     ("vectors", "error", "message"),
     [
         (torch.ones(4), ValueError, r"vectors must be \[V, d\], got \[4\]"),
-        (torch.ones(4, 4).long(), TypeError, r"floating tensor, got torch\.int64"),
+        (torch.ones(4, 4).long(), TypeError, r"floating point, got torch\.int64"),
     ],
 )
 def test_tables_that_are_no_tables(vectors, error, message):

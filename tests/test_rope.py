@@ -1121,5 +1121,5 @@ def test_what_is_no_floating_tensor_is_named(name, wrong):
         "cos": torch.ones(5, 4),
         "sin": torch.ones(5, 4),
     }
-    with pytest.raises(TypeError, match=f"{name} must be a floating tensor"):
+    with pytest.raises(TypeError, match=f"{name} must be floating point"):
         apply_rope(**{**arguments, name: wrong})

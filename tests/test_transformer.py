@@ -916,7 +916,11 @@ def test_the_start_is_as_wide_as_it_says():
         ({"position": "rotary"}, ValueError, "none, sinusoidal.*got 'rotary'"),
         ({"max_positions": -1}, ValueError, "max_positions must be at least 1"),
         ({"num_heads": 8, "num_kv_heads": 8}, ValueError, "3"),
-        ({"rope_layout": "neox"}, ValueError, "interleaved, half, got 'neox'"),
+        (
+            {"rope_layout": "neox"},
+            ValueError,
+            "'neox' must be one of interleaved, half",
+        ),
         ({"rope_parameters": {"rope_type": "x"}}, ValueError, "'x'"),
         ({"rope_parameters": {"rope_type": "linear"}}, KeyError, "factor"),
     ],

@@ -2,10 +2,10 @@
 
 from lib.transformer.blocks import Block
 from lib.transformer.config import PRESETS, TransformerConfig
-from lib.transformer.writing import choose_tokens, generate
 from lib.transformer.model import Transformer
 from lib.transformer.places import Places
 from lib.transformer.positions import Position
+from lib.transformer.writing import choose_tokens, generate
 
 __all__ = [
     "PRESETS",
