@@ -7,7 +7,7 @@ import random
 import numpy as np
 import torch
 
-from lib.checks import check_integer
+from lib.checks import check_integer, is_watched
 
 DEVICE_VARIABLE = "BOOK_DEVICE"
 WITHOUT_FLOAT64 = {"mps"}
@@ -105,6 +105,6 @@ def outside_inference() -> contextlib.AbstractContextManager:
         ...     torch.zeros(1).is_inference()
         False
     """
-    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+    if is_watched() or not torch.is_inference_mode_enabled():
         return AS_IT_IS  # compiled code may not ask for the mode
     return torch.inference_mode(False)

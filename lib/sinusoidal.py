@@ -8,7 +8,9 @@ from lib.checks import (
     check_integers,
     check_layout,
     check_size,
+    may_read,
     number,
+    read_bounds,
 )
 
 
@@ -66,10 +68,10 @@ def _rows(positions: Tensor, d_model: int, base: float, layout: str) -> Tensor:
 class SinusoidalPositionalEncoding(nn.Module):
     """Add to each token the row of its position; learns nothing and keeps no state.
 
-    The table holds the rows 0 … max_len - 1, for tokens in their order. Positions that
-    are given are computed, to the same bits, and forgotten again: to look where they
-    lie would wait for the device. So max_len saves time and limits nothing. The table
-    is a buffer that no checkpoint holds and no cast touches.
+    The table holds the rows 0 … max_len - 1. Any other position is computed when it is
+    asked for, to the same bits, and forgotten again: max_len saves time and limits
+    nothing. On a GPU all given positions are computed, for to look where they lie would
+    wait for it. The table is a buffer that no checkpoint holds and no cast touches.
 
     Args:
         d_model: width of a token.
@@ -138,11 +140,20 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def _look_up(self, x: Tensor, positions: Tensor | None) -> Tensor:
         if positions is not None:
-            return self._rows(positions)
+            known = self._holds(positions)
+            return self.table[positions.long()] if known else self._rows(positions)
         tokens = x.shape[-2]
         if tokens <= self.max_len:
             return self.table[:tokens]
         return self._rows(torch.arange(tokens, device=x.device))
+
+    def _holds(self, positions: Tensor) -> bool:
+        """Tell whether the table has these rows, where a look costs no wait."""
+        if not (positions.is_cpu and positions.numel() and may_read(positions)):
+            return False
+        return all(
+            low >= 0 and high < self.max_len for low, high in read_bounds(positions)
+        )
 
     def _check(self, x: Tensor, positions: Tensor | None) -> None:
         check_floating("x", x)

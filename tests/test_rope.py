@@ -1123,3 +1123,15 @@ def test_what_is_no_floating_tensor_is_named(name, wrong):
     }
     with pytest.raises(TypeError, match=f"{name} must be floating point"):
         apply_rope(**{**arguments, name: wrong})
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_p1_what_a_transform_has_not_wrapped_may_still_need_a_gradient(layout):
+    torch.manual_seed(0)
+    x = torch.randn(1, 2, 5, 8, requires_grad=True)
+    cos, sin = rope_cos_sin(torch.arange(5), rope_inv_freq(8))
+    weights = torch.rand(3)
+    mapped = torch.func.vmap(lambda w: (apply_rope(x, cos, sin, layout) * w).sum())
+    (found,) = torch.autograd.grad(mapped(weights).sum(), x)
+    (plain,) = torch.autograd.grad(apply_rope(x, cos, sin, layout).sum(), x)
+    torch.testing.assert_close(found, plain * weights.sum())

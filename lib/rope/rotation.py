@@ -109,16 +109,23 @@ class Rotation(torch.autograd.Function):
     """Rotate x; the gradient of a rotation is the rotation back."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+        return _rotate_fast(x, cos, sin, layout)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, cos, sin, ctx.layout = inputs
         ctx.save_for_backward(cos, sin)
         ctx.save_for_forward(cos, sin)
-        ctx.layout = layout
-        return _rotate_fast(x, cos, sin, layout)
 
     @staticmethod
     def backward(ctx, grad: Tensor):
         cos, sin = ctx.saved_tensors
         return rotate(grad, cos, -sin, ctx.layout), None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        return Rotation.apply(*inputs), None  # what is mapped goes by the definition
 
     @staticmethod
     def jvp(ctx, tangent: Tensor, *_):
