@@ -15,11 +15,17 @@ VIEWS = {
     "phone-light": {"width": 360, "height": 740, "dark": False},
     "phone-dark": {"width": 360, "height": 740, "dark": True},
 }
-# Colours do not depend on the width: contrast, the slowest check, is made on desktops.
-WITHOUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
-RULES = {view: WITHOUT_CONTRAST if "phone" in view else None for view in VIEWS}
-# index.html only sends the reader on to the first page.
-READ = [page for page in PAGES if page != "index.html"]
+# axe's rules of structure hold for a width, those of colour for a palette.
+COLOUR = ["color-contrast", "link-in-text-block"]
+NO_COLOUR = {"rules": {rule: {"enabled": False} for rule in COLOUR}}
+ONLY_COLOUR = {"runOnly": {"type": "rule", "values": COLOUR}}
+RULES = {"desktop-light": {}, "phone-light": NO_COLOUR, "desktop-dark": ONLY_COLOUR}
+
+
+def longest_first() -> list[str]:
+    """Every page but index.html, which only sends the reader on to the first page."""
+    pages = [page for page in PAGES if page != "index.html"]
+    return sorted(pages, key=lambda page: -(HTML / page).stat().st_size)
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +34,34 @@ def site():
         yield address
 
 
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("page", READ)
-def test_a_page_reads_well(browser, site, page, view):
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(v, marks=pytest.mark.xdist_group(v)) for v in VIEWS],
+)
+def view(request):
+    """The views one after the other, each on the worker that opened its tab."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def tab(browser, view):
+    """One tab a view: every page of it finds the fonts and scripts at hand."""
     with watched_page(browser, **VIEWS[view]) as watched:
-        watched.page.goto(f"{site}/{page}")
-        watched.page.wait_for_load_state("networkidle")
-        watched.page.evaluate("window.MathJax?.startup?.promise")
-        assert watched.foreign == []
-        assert watched.errors == []
-        theme = watched.page.evaluate("document.documentElement.dataset.theme")
-        assert theme == view.split("-")[1]
-        width = watched.page.evaluate("document.documentElement.scrollWidth")
-        assert width <= VIEWS[view]["width"]
-        assert axe_violations(watched.page, options=RULES[view]) == []
+        watched.page.add_init_script("localStorage.clear(); sessionStorage.clear()")
+        yield watched
+
+
+@pytest.mark.parametrize("page", longest_first())
+def test_a_page_reads_well(tab, site, page, view):
+    tab.forget()
+    tab.page.goto(f"{site}/{page}")
+    tab.page.wait_for_load_state("networkidle")
+    tab.page.evaluate("window.MathJax?.startup?.promise")
+    assert tab.foreign == []
+    assert tab.errors == []
+    theme = tab.page.evaluate("document.documentElement.dataset.theme")
+    assert theme == view.split("-")[1]
+    width = tab.page.evaluate("document.documentElement.scrollWidth")
+    assert width <= VIEWS[view]["width"]
+    if view in RULES:
+        assert axe_violations(tab.page, options=RULES[view]) == []
