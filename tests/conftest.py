@@ -13,13 +13,6 @@ from lib.device import available_devices
 collect_ignore = ["offline"]  # importing it closes the network for the whole process
 
 
-def pytest_collection_modifyitems(items):
-    """Keep the tests of one file on one worker, where no mark says otherwise."""
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
-
-
 @pytest.fixture(scope="session")
 def browser():
     """One headless Chromium a worker: Playwright allows one at a time."""
