@@ -75,11 +75,13 @@ class Watched:
         page: Playwright's `Page`.
         foreign: addresses on other hosts that the page asked for (all refused).
         errors: uncaught exceptions and `console.error` messages.
+        address: of the server that the page is loaded from, if the opener notes it.
     """
 
     page: object
     foreign: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    address: str = ""
 
     def forget(self) -> None:
         """Leave the page and what it complained of, for the tab's next page."""

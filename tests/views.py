@@ -1,10 +1,13 @@
 """Every built page as a reader sees it: at desktop and phone width, light and dark.
 
-The tests read `_build/html`, which `make book` makes, in headless Chromium.
+The pages are read from `_build/html`, which `make book` makes, in headless Chromium.
+`tests/book/test_views_light.py` and `test_views_dark.py` look at them.
 """
 
-import pytest
-from browser import axe_violations, serve, watched_page
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from browser import Watched, axe_violations, serve, watched_page
 from build import HTML
 
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
@@ -28,33 +31,19 @@ def longest_first() -> list[str]:
     return sorted(pages, key=lambda page: -(HTML / page).stat().st_size)
 
 
-@pytest.fixture(scope="module")
-def site():
-    with serve(HTML) as address:
-        yield address
+@contextmanager
+def tab_for(browser, view: str) -> Iterator[Watched]:
+    """Open one tab for all pages of a view: each finds fonts and scripts at hand."""
+    with serve(HTML) as address, watched_page(browser, **VIEWS[view]) as tab:
+        tab.page.add_init_script("localStorage.clear(); sessionStorage.clear()")
+        tab.address = address
+        yield tab
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(v, marks=pytest.mark.xdist_group(v)) for v in VIEWS],
-)
-def view(request):
-    """The views one after the other, each on the worker that opened its tab."""
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def tab(browser, view):
-    """One tab a view: every page of it finds the fonts and scripts at hand."""
-    with watched_page(browser, **VIEWS[view]) as watched:
-        watched.page.add_init_script("localStorage.clear(); sessionStorage.clear()")
-        yield watched
-
-
-@pytest.mark.parametrize("page", longest_first())
-def test_a_page_reads_well(tab, site, page, view):
+def check_page(tab: Watched, page: str, view: str) -> None:
+    """Load a page and hold what a reader sees of it against what one should."""
     tab.forget()
-    tab.page.goto(f"{site}/{page}")
+    tab.page.goto(f"{tab.address}/{page}")
     tab.page.wait_for_load_state("networkidle")
     tab.page.evaluate("window.MathJax?.startup?.promise")
     assert tab.foreign == []
