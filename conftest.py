@@ -7,8 +7,13 @@ from kernels import KernelManager
 LONGEST = (
     "tests/book/test_views_light.py",
     "tests/book/test_views_dark.py",
+    "chapters/15_tied_head.ipynb",
+    "chapters/04_glove.ipynb",
     "chapters/03_word2vec.ipynb",
     "tests/book/test_lab.py",
+    "chapters/09_learned.ipynb",
+    "chapters/05_geometry.ipynb",
+    "chapters/10_rope.ipynb",
     "tests/test_word2vec_training.py",
     "tests/test_smollm.py",
 )
