@@ -1,6 +1,6 @@
 # The book's commands. `make help` lists them. Without make, see the README.
 .DEFAULT_GOAL := help
-.PHONY: help book test portable lab execute bench lint format lock clean
+.PHONY: help book test check portable lab execute bench lint format lock clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -22,6 +22,9 @@ book: $(BOOK) ## build the book into _build/html
 test: $(DEV) ## build the book, then run every test
 	$(BIN)/python tools/build.py
 	$(BIN)/python tools/test.py
+
+check: $(DEV) ## the checks of a minute: style, spelling, tests of the library
+	$(BIN)/python tools/test.py --quick
 
 portable: $(DEV) ## compare the notebooks once more, on two threads and plain instructions
 	$(BIN)/python tools/test.py --portable

@@ -26,6 +26,8 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Only this machine has a name: whatever else a page asks for is not found.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
 MISSING = (
@@ -73,11 +75,19 @@ class Watched:
         page: Playwright's `Page`.
         foreign: addresses on other hosts that the page asked for (all refused).
         errors: uncaught exceptions and `console.error` messages.
+        address: of the server that the page is loaded from, if the opener notes it.
     """
 
     page: object
     foreign: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    address: str = ""
+
+    def forget(self) -> None:
+        """Leave the page and what it complained of, for the tab's next page."""
+        self.page.goto("about:blank")
+        self.foreign.clear()
+        self.errors.clear()
 
 
 def _is_foreign(url: str) -> bool:
@@ -107,15 +117,15 @@ def watched_page(browser, width=1280, height=900, dark=False) -> Iterator[Watche
     )
     watched = Watched(context.new_page())
 
-    def refuse(route):
-        watched.foreign.append(route.request.url)
-        route.abort()
+    def note(request):
+        if _is_foreign(request.url):
+            watched.foreign.append(request.url)
 
     def listen(message):
         if message.type == "error":
             watched.errors.append(message.text)
 
-    context.route(_is_foreign, refuse)
+    watched.page.on("request", note)
     watched.page.on("pageerror", lambda error: watched.errors.append(str(error)))
     watched.page.on("console", listen)
     try:
@@ -148,9 +158,6 @@ def axe_violations(
 ) -> list[str]:
     """Run axe on a page; list its violations as "impact rule: help (elements)".
 
-    axe looks for style sheets where there are none, and `Watched.errors` then tells of
-    it: look at the errors first.
-
     Args:
         page: Playwright's `Page`, already loaded.
         impacts: which of axe's grades count.
@@ -159,6 +166,8 @@ def axe_violations(
     """
     from axe_playwright_python.sync_playwright import Axe
 
+    # Only violations are listed at length, and no style sheet is fetched once more.
+    options = {"resultTypes": ["violations"], "preload": False, **(options or {})}
     found = Axe().run(page, context=context, options=options).response["violations"]
     return [
         f"{item['impact']} {item['id']}: {item['help']} "

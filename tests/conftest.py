@@ -13,9 +13,9 @@ from lib.device import available_devices
 collect_ignore = ["offline"]  # importing it closes the network for the whole process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
-    """One headless Chromium a test file: Playwright allows one at a time."""
+    """One headless Chromium a worker: Playwright allows one at a time."""
     with launch_chromium() as chromium:
         yield chromium
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import nbformat
+from kernels import AsyncKernelManager
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +60,10 @@ def execute(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Execute a notebook in place, from the root of the repository."""
     resources = {"metadata": {"path": str(ROOT)}}
     client = NotebookClient(
-        notebook, timeout=120, record_timing=False, resources=resources
+        notebook,
+        kernel_manager_class=AsyncKernelManager,
+        timeout=120,
+        record_timing=False,
+        resources=resources,
     )
     return client.execute()

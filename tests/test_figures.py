@@ -3,6 +3,7 @@
 import io
 from itertools import combinations
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -144,3 +145,28 @@ def test_a_figure_has_no_background(ax):
     ax.figure.savefig(buffer)
     buffer.seek(0)
     assert plt.imread(buffer)[0, 0, 3] == 0
+
+
+READERS_OWN = (
+    "axes.grid: True\nfont.size: 20\nsavefig.dpi: 50\naxes.spines.left: False\n"
+)
+
+
+def book_picture() -> bytes:
+    use_book_style()
+    figure, axes = plt.subplots()
+    axes.plot([0, 1], [0, 1])
+    buffer = io.BytesIO()
+    figure.savefig(buffer)
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def test_p24_a_reader_s_own_settings_do_not_reach_a_figure(tmp_path):
+    (tmp_path / "matplotlibrc").write_text(READERS_OWN)
+    with plt.rc_context():
+        plt.rcdefaults()
+        plain = book_picture()
+        matplotlib.rc_file(tmp_path / "matplotlibrc")
+        assert plt.rcParams["axes.grid"]
+        assert book_picture() == plain

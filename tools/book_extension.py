@@ -1,5 +1,6 @@
 """What the book adds to Sphinx: logo, addresses, chapter numbers, clean references."""
 
+import os
 import re
 from urllib.parse import urlsplit
 
@@ -18,6 +19,12 @@ def set_addresses(app, config):
     }
     config.ogp_site_url = config.html_baseurl
     config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
+
+
+def set_date(app, config):
+    """Date the pages by the last commit; without one, they bear no date."""
+    if "SOURCE_DATE_EPOCH" not in os.environ:
+        config.html_last_updated_fmt = None
 
 
 def number_by_file(assign):
@@ -64,6 +71,7 @@ def mend_bibliography(app, page, template, context, doctree):
 
 def setup(app):
     app.connect("config-inited", set_addresses, priority=100)
+    app.connect("config-inited", set_date, priority=100)
     Collector.assign_section_numbers = number_by_file(Collector.assign_section_numbers)
     app.connect("html-page-context", mend_bibliography)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

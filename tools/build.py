@@ -5,8 +5,10 @@ so is a page of the table of contents that the output lacks.
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import yaml
@@ -23,10 +25,24 @@ def pages_of_contents() -> list[str]:
 
 
 def last_change() -> str:
-    """Give the time of the last commit in seconds, so that equal trees build alike."""
+    """Give the time of the last commit in seconds, so that equal trees build alike.
+
+    Without git, or outside a repository, it is empty, and the pages bear no date.
+    """
+    if shutil.which("git") is None:
+        return ""
     command = ["git", "log", "-1", "--format=%ct"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return found.stdout.strip()
+
+
+def script(name: str) -> str:
+    """Find a command of the environment that runs this, wherever it keeps them."""
+    folder = sysconfig.get_path("scripts")
+    found = shutil.which(name, path=folder)
+    if found is None:
+        raise SystemExit(f"no {name} in {folder}: install requirements.txt")
+    return found
 
 
 def build() -> None:
@@ -34,11 +50,10 @@ def build() -> None:
     environment = dict(os.environ)
     if time := last_change():
         environment.setdefault("SOURCE_DATE_EPOCH", time)
-    jupyter_book = Path(sys.executable).with_name("jupyter-book")
     strict = ["--all", "-W", "-n", "--keep-going", "--quiet"]
     for command in (
         [sys.executable, "tools/assets.py"],
-        [str(jupyter_book), "build", ".", *strict],
+        [script("jupyter-book"), "build", ".", *strict],
     ):
         status = subprocess.run(command, cwd=ROOT, env=environment).returncode
         if status:

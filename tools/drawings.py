@@ -73,6 +73,7 @@ def preview_png(path: Path) -> None:
 def draw_all(folder: Path) -> None:
     """Write every drawing into `folder`."""
     matplotlib.use("agg")
+    matplotlib.rcdefaults()  # a reader's own settings stay out of it
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "logo.svg").write_text(logo_svg(), encoding="utf-8")
     preview_png(folder / "preview.png")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import nbformat
+from kernels import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from widget_ids import renumber_widgets
@@ -73,6 +74,7 @@ def execute(path: Path) -> float:
     client = NotebookClient(
         notebook,
         kernel_name="python3",
+        kernel_manager_class=AsyncKernelManager,
         timeout=600,
         record_timing=False,
         resources={"metadata": {"path": str(path.parent)}},

@@ -1,9 +1,10 @@
 """Run every check of the project; stop at the first that fails.
 
-`python tools/test.py` runs the linters, then the tests of `lib`, of the tools and of
-the built pages, and then executes all notebooks and compares their outputs with those
-that are stored. `python tools/test.py --portable` compares them once more, on two
-threads and with the plainest instruction set, which takes some of them minutes.
+`python tools/test.py` runs the linters, then in one go the tests of `lib`, of the tools
+and of the built pages, and all notebooks, whose outputs are compared with those that
+are stored. `python tools/test.py --quick` leaves out what needs a browser, the built
+pages or a notebook. `python tools/test.py --portable` compares the notebooks once more,
+on two threads and with the plainest instruction set, which takes some of them minutes.
 """
 
 import os
@@ -12,16 +13,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PARALLEL = ["-n", "2", "--dist", "loadfile"]
+# conftest.py puts the longest files first; xdist is to keep that order.
+PARALLEL = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+TESTS = ["tests", "lib"]
 NOTEBOOKS = [
-    *PARALLEL,
     "--nbval",
     "--nbval-sanitize-with=tests/nbval_sanitize.cfg",
-    "-Wdefault",
     "chapters",
     "appendices",
 ]
-# Read by every kernel: a start-up file that refuses connections to other machines.
+# Read by every Python started: a file that refuses connections to other machines.
 OFFLINE = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "offline"), str(ROOT)])}
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # Threads that wait are to sleep: two notebooks at a time share the cores.
@@ -31,18 +32,22 @@ TWO_PLAIN_THREADS = {
     "ATEN_CPU_CAPABILITY": "default",
 }
 
-CHECKS = (
+LINT = (
     (["ruff", "check", "--quiet", "."], {}),
     (["ruff", "format", "--check", "--quiet", "."], {}),
     (["codespell_lib"], {}),
-    (["pytest", *PARALLEL], ONE_THREAD),
-    (["pytest", *NOTEBOOKS], OFFLINE | ONE_THREAD),
 )
-PORTABLE = ((["pytest", *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),)
+PYTEST = ["pytest", *PARALLEL]
+WITHOUT_BOOK = [*PYTEST, *TESTS, "--ignore=tests/book"]
+CHECKS = {
+    "": (*LINT, ([*PYTEST, *TESTS, *NOTEBOOKS], OFFLINE | ONE_THREAD)),
+    "--quick": (*LINT, (WITHOUT_BOOK, ONE_THREAD)),
+    "--portable": (([*PYTEST, *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),),
+}
 
 
-def main(options: list[str]) -> None:
-    for arguments, settings in PORTABLE if options == ["--portable"] else CHECKS:
+def main(option: str = "") -> None:
+    for arguments, settings in CHECKS[option]:
         shown = " ".join([*(f"{k}={v}" for k, v in settings.items()), *arguments])
         print(f"\n$ {shown}", flush=True)
         command = [sys.executable, "-m", *arguments]
@@ -53,4 +58,4 @@ def main(options: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterator
 
 STATE = "application/vnd.jupyter.widget-state+json"
+VIEW = "application/vnd.jupyter.widget-view+json"
 REFERENCE = "IPY_MODEL_"
 LINKS = ("LinkModel", "DirectionalLinkModel")
 # Facts of one session, not of the widget.
@@ -69,22 +70,23 @@ def _references(value) -> Iterator[str]:
         for item in value:
             yield from _references(item)
     elif isinstance(value, dict):
-        if "model_id" in value:
-            yield value["model_id"]
+        if VIEW in value:
+            yield value[VIEW]["model_id"]
         for key in sorted(value):
             yield from _references(value[key])
 
 
 def _replace(value, ids: dict[str, str]) -> None:
     """Replace every reference inside lists and dictionaries, in place."""
+    if isinstance(value, dict) and VIEW in value:
+        view = value[VIEW]
+        view["model_id"] = ids[view["model_id"]]
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(item, list | dict):
             _replace(item, ids)
         elif isinstance(item, str) and item.startswith(REFERENCE):
             old = item.removeprefix(REFERENCE)
             value[key] = REFERENCE + ids.get(old, old)
-        elif key == "model_id":
-            value[key] = ids[item]
 
 
 def _tidy(model: dict) -> dict:

@@ -62,7 +62,7 @@ _STYLE = {
 
 
 def use_book_style() -> None:
-    """Draw every later figure in the book's style.
+    """Draw every later figure in the book's style, whatever settings a reader keeps.
 
     In a notebook, pictures are stored as PNG without the version of the software that
     drew them, so that a second run stores the same bytes.
@@ -72,6 +72,7 @@ def use_book_style() -> None:
         >>> plt.rcParams["axes.spines.top"]
         False
     """
+    plt.rcdefaults()
     plt.rcParams.update(_STYLE)
     try:
         from IPython import get_ipython

@@ -14,10 +14,9 @@ PAGE = """<!doctype html><html lang="en"><title>A page</title><main><h1>Here</h1
 <script>throw new Error("thrown on purpose")</script></main></html>"""
 
 
-def test_a_page_reaches_no_other_host_and_its_faults_are_seen(tmp_path):
+def test_a_page_reaches_no_other_host_and_its_faults_are_seen(browser, tmp_path):
     (tmp_path / "index.html").write_text(PAGE)
     with (
-        launch_chromium() as browser,
         serve(tmp_path) as address,
         watched_page(browser, width=360, dark=True) as watched,
     ):

@@ -4,6 +4,7 @@ import copy
 import json
 import re
 
+import nbformat
 import pytest
 from notebooks import CONTROLS, execute, notebook_of
 from widget_ids import STATE, renumber_widgets
@@ -105,3 +106,13 @@ def test_an_output_widget_that_holds_another():
     assert text(first) == text(second)
     assert references(first) <= stored(first).keys()
     assert "IntSliderModel" in text(stored(first))
+
+
+@pytest.mark.parametrize("key", ["model_id", "view_of"])
+def test_p34_a_model_id_that_names_no_widget_is_left_as_it_is(key, executions):
+    shown = nbformat.v4.new_output("display_data", {"application/json": {key: "gpt2"}})
+    notebook = copy.deepcopy(executions[0])
+    notebook.cells[1].outputs = [shown]
+    renewed = renumber_widgets(notebook)
+    assert renewed["cells"][1]["outputs"] == [shown]
+    assert stored(renewed) == stored(renumber_widgets(executions[0]))

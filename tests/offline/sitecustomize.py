@@ -1,14 +1,19 @@
 """Keep a process and its children off the network, this machine excepted.
 
-The notebooks are executed with this folder on PYTHONPATH, so Python imports this file
-first. Kernels talk to the test runner over loopback, which stays open.
+The tests and the notebooks are run with this folder on PYTHONPATH, so Python imports
+this file first. Loopback and sockets in files stay open: kernels and browsers talk to
+the test runner over them. Every call of Python's own that reaches out raises an audit
+event first, whichever module makes it.
 """
 
 import ipaddress
 import socket
+import sys
 
-_connect, _resolve = socket.socket.connect, socket.getaddrinfo
 LOCAL_NAMES = ("localhost", "", None)
+SENDING = ("socket.connect", "socket.sendto", "socket.sendmsg")
+LOOKING_UP = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
+NETWORK = (socket.AF_INET, socket.AF_INET6)
 
 
 def is_local(host) -> bool:
@@ -23,18 +28,19 @@ def is_local(host) -> bool:
         return False
 
 
-def connect(self, address):
-    """Connect to this machine only."""
-    if self.family in (socket.AF_INET, socket.AF_INET6) and not is_local(address[0]):
-        raise OSError(f"the book runs without a network; something asked {address}")
-    return _connect(self, address)
+def refuse_others(event, arguments):
+    """Stop what would leave this machine, before it does."""
+    if event in SENDING:
+        sender, address = arguments
+        if sender.family not in NETWORK or not address or is_local(address[0]):
+            return
+    elif event in LOOKING_UP:
+        address = arguments[0]
+        if is_local(address):
+            return
+    else:
+        return
+    raise OSError(f"the book runs without a network; something asked {address!r}")
 
 
-def resolve(host, *args, **kwargs):
-    """Look up the names of this machine only."""
-    if not is_local(host):
-        raise OSError(f"the book runs without a network; something asked {host!r}")
-    return _resolve(host, *args, **kwargs)
-
-
-socket.socket.connect, socket.getaddrinfo = connect, resolve
+sys.addaudithook(refuse_others)

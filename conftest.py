@@ -1,0 +1,35 @@
+"""What every run of the tests and of the notebooks shares."""
+
+import nbval.kernel
+from kernels import KernelManager
+
+# What takes longest comes first, so that no worker is left alone with it at the end.
+LONGEST = (
+    "tests/book/test_views_light.py",
+    "tests/book/test_views_dark.py",
+    "chapters/15_tied_head.ipynb",
+    "chapters/04_glove.ipynb",
+    "chapters/03_word2vec.ipynb",
+    "tests/book/test_lab.py",
+    "chapters/09_learned.ipynb",
+    "chapters/05_geometry.ipynb",
+    "chapters/10_rope.ipynb",
+    "tests/test_word2vec_training.py",
+    "tests/test_smollm.py",
+)
+
+
+def pytest_configure(config):
+    """Let each notebook's kernel have sockets of its own."""
+    nbval.kernel.KernelManager = KernelManager
+
+
+def pytest_collection_modifyitems(items):
+    """Start with the longest files, then the notebooks, then the rest."""
+    rank = {name: number for number, name in enumerate(LONGEST)}
+
+    def place(item):
+        file = item.nodeid.split("::")[0]
+        return rank.get(file, len(rank) + (not file.endswith(".ipynb")))
+
+    items.sort(key=place)
