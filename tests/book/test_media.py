@@ -28,6 +28,13 @@ def page(browser, site):
         yield watched.page
 
 
+def turn_to(page, media: str, theme: str) -> None:
+    """Change the medium, and wait until the page has heard of it."""
+    page.emulate_media(media=media)
+    heard = f"document.documentElement.dataset.theme === '{theme}'"
+    page.wait_for_function(heard, timeout=10_000)
+
+
 def lightest(page, selector: str) -> float:
     """The luminance of the lightest text among some elements, from 0 to 1."""
     return max(page.locator(selector).evaluate_all(LUMINANCES))
@@ -44,23 +51,22 @@ def test_p29_paper_is_light_whatever_the_theme(page):
     text = ".bd-article p, .bd-article h2, .bd-article .highlight span[class]"
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert lightest(page, text) > 0.6
-    page.emulate_media(media="print")
+    turn_to(page, "print", "light")
     assert lightest(page, text) < 0.4
     filters = page.locator(".cell_output img").evaluate_all(
         "all => all.map(image => getComputedStyle(image).filter)"
     )
     assert set(filters) == {"none"}
-    page.emulate_media(media="screen")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    turn_to(page, "screen", "dark")
     assert lightest(page, text) > 0.6
 
 
 def test_p29_solutions_and_answers_stand_open_on_paper(page):
     assert not any(shown(page))
-    page.emulate_media(media="print")
+    turn_to(page, "print", "light")
     assert len(shown(page)) >= 6
     assert all(shown(page))
-    page.emulate_media(media="screen")
+    turn_to(page, "screen", "dark")
     assert not any(shown(page))
 
 
