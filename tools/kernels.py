@@ -6,6 +6,7 @@ in a folder that this process has for itself. Where the system has no sockets in
 (Windows), they leave ports as they are.
 """
 
+import atexit
 import itertools
 import tempfile
 from pathlib import Path
@@ -22,8 +23,9 @@ def own_sockets() -> dict[str, str]:
     global _folder
     if not zmq.has("ipc"):
         return {}
-    if _folder is None:  # it goes when this process ends
+    if _folder is None:
         _folder = tempfile.TemporaryDirectory(prefix="kernels-")
+        atexit.register(_folder.cleanup)
     return {"transport": "ipc", "ip": str(Path(_folder.name, str(next(_numbers))))}
 
 
