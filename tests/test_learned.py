@@ -271,7 +271,7 @@ def test_lengths_that_make_no_sense(lengths, message):
         packed_positions(lengths)
 
 
-@pytest.mark.parametrize("start", [1.0, True, None, torch.tensor(1)])
+@pytest.mark.parametrize("start", [1.0, True, None, torch.tensor(True)])
 def test_start_of_another_type(start):
     for function, first in ((positions_from_mask, MASK), (packed_positions, [2])):
         with pytest.raises(TypeError, match="start must be an int"):
