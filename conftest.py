@@ -33,3 +33,6 @@ def pytest_collection_modifyitems(items):
         return rank.get(file, len(rank) + (not file.endswith(".ipynb")))
 
     items.sort(key=place)
+    for item in items:
+        if item.nodeid.startswith("lib/smollm.py"):  # its examples read the model
+            item.add_marker("slow")

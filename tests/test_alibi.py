@@ -542,6 +542,7 @@ def test_left_padding_needs_no_positions(device, count):
     assert torch.allclose(by_mask, given, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explicit", [False, True])
 def test_compiles_to_one_graph(explicit):
     compiled = torch.compile(alibi_attention, fullgraph=True, backend="eager")

@@ -284,6 +284,7 @@ def count_graphs(function):
     return torch.compile(function, fullgraph=True, backend=backend), graphs
 
 
+@pytest.mark.slow
 @every_call
 def test_p20_two_graphs_for_any_length(make):
     function, _ = seeded(make, 2, 5)
@@ -317,6 +318,7 @@ def test_p20_a_size_from_a_shape_stays_open():
     assert len(graphs) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
 def test_p20_cached_steps_of_alibi(masked):
     compiled, graphs = count_graphs(alibi_attention)
@@ -329,6 +331,7 @@ def test_p20_cached_steps_of_alibi(masked):
     assert len(graphs) <= 2
 
 
+@pytest.mark.slow
 @of_tokens
 @pytest.mark.parametrize("strict", [False, True])
 def test_p20_export_keeps_the_length_open(make, strict):

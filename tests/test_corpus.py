@@ -199,6 +199,7 @@ def test_the_king_james_text():
     assert vocab.words[0] == "the"
 
 
+@pytest.mark.slow
 def test_the_king_james_text_is_read_without_importing_its_package():
     code = (
         "import sys; from lib.corpus import load_kjv; load_kjv(); "

@@ -247,6 +247,7 @@ def test_the_seed_alone_decides():
     assert not torch.allclose(vectors(0), vectors(1))
 
 
+@pytest.mark.slow
 def test_two_processes_with_one_seed_give_the_same_bits():
     script = (
         "import hashlib, torch; from lib.glove import cooccurrence, train_glove; "

@@ -900,6 +900,7 @@ def test_positions_the_module_refuses():
 # torch.compile.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_p20_r9_compiles_whole_and_not_for_every_length(kind, layout):
@@ -942,6 +943,7 @@ def test_tensors_without_memory(path, layout, dtype):
         assert (one.shape, one.dtype) == (other.shape, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("strict", [False, True])
 def test_exports(path, layout, strict):

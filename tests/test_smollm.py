@@ -22,6 +22,8 @@ from lib.smollm import find_file, in_half_layout, load_smollm2, open_checked
 from lib.tied_head import count_parameters, is_tied
 from lib.transformer import PRESETS, Position, Transformer, generate
 
+pytestmark = pytest.mark.slow  # the file is read by two libraries
+
 AWKWARD = [
     "",
     "token",

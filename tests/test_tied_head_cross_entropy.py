@@ -577,6 +577,7 @@ def test_p4_a_wrong_target_is_named_under_vmap(chunk_by):
         loss(hidden[:, None], torch.full_like(targets[:, None], V))
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("twice", [False, True])

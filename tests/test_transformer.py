@@ -561,6 +561,7 @@ def loss_after(steps: int, position: str) -> float:
     return loss.item()
 
 
+@pytest.mark.slow
 def test_a_made_up_encoding_trains_at_each_seam():
     assert loss_after(90, "none") > 1.2
     for position in MADE_UP:
@@ -769,6 +770,7 @@ def test_p3_a_call_reads_once(position, mask, given, monkeypatch):
         assert reads.count <= 1
 
 
+@pytest.mark.slow
 @each_position
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
@@ -796,6 +798,7 @@ def test_p23_an_empty_batch_gives_an_empty_result(position):
     assert generate(model, ids, 2).shape == (0, 6)
 
 
+@pytest.mark.slow
 @each_position
 def test_exports(position):
     model, ids = build(position=position), draw()
@@ -848,6 +851,7 @@ def test_materialises_from_the_meta_device(position):
     assert torch.equal(model(draw()), fresh(draw()))
 
 
+@pytest.mark.slow
 @each_position
 def test_compiles_to_one_graph(position):
     torch.compiler.reset()  # one process may compile eight models

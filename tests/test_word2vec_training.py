@@ -95,6 +95,7 @@ def test_topics_are_learned_and_losses_are_plain_floats(name):
     assert purity(run) > 0.95
 
 
+@pytest.mark.slow
 def test_trainers_agree_on_the_loss():
     longer = dataclasses.replace(SMALL, epochs=8)
     found = {name: train(longer).losses[-1] for name, (train, _) in TRAINERS.items()}
@@ -149,6 +150,7 @@ def test_the_rate_falls_from_the_first_step_to_the_last(train):
     assert Settings(lr=0.5, min_lr=0.1).rate(0.25) == pytest.approx(0.4)
 
 
+@pytest.mark.slow
 @each_trainer
 def test_the_same_seed_gives_the_same_vectors_and_another_does_not(name):
     train, _ = TRAINERS[name]
@@ -183,6 +185,7 @@ for run in runs:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_bits(monkeypatch):
     printed = []
     for hash_seed in ("1", "2"):

@@ -3,8 +3,10 @@
 `python tools/test.py` runs the linters, then in one go the tests of `lib`, of the tools
 and of the built pages, and all notebooks, whose outputs are compared with those that
 are stored. `python tools/test.py --quick` leaves out what needs a browser, the built
-pages or a notebook. `python tools/test.py --portable` compares the notebooks once more,
-on two threads and with the plainest instruction set, which takes some of them minutes.
+pages or a notebook, and tests marked slow: those that compile, train for seconds, start
+other processes or read the language model. `python tools/test.py --portable` compares
+the notebooks once more, on two threads and with the plainest instruction set, which
+takes some of them minutes.
 """
 
 import os
@@ -38,7 +40,7 @@ LINT = (
     (["codespell_lib"], {}),
 )
 PYTEST = ["pytest", *PARALLEL]
-WITHOUT_BOOK = [*PYTEST, *TESTS, "--ignore=tests/book"]
+WITHOUT_BOOK = [*PYTEST, *TESTS, "--ignore=tests/book", "-m", "not slow"]
 CHECKS = {
     "": (*LINT, ([*PYTEST, *TESTS, *NOTEBOOKS], OFFLINE | ONE_THREAD)),
     "--quick": (*LINT, (WITHOUT_BOOK, ONE_THREAD)),
