@@ -14,8 +14,10 @@ LONGEST = (
     "chapters/09_learned.ipynb",
     "chapters/05_geometry.ipynb",
     "chapters/10_rope.ipynb",
-    "tests/test_word2vec_training.py",
+    "tests/test_transformer.py",
     "tests/test_smollm.py",
+    "tests/test_checks.py",
+    "tests/test_word2vec_training.py",
 )
 
 
@@ -25,12 +27,12 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Start with the longest files, then the notebooks, then the rest."""
+    """Start with the longest files."""
     rank = {name: number for number, name in enumerate(LONGEST)}
 
     def place(item):
         file = item.nodeid.split("::")[0]
-        return rank.get(file, len(rank) + (not file.endswith(".ipynb")))
+        return rank.get(file, len(rank))
 
     items.sort(key=place)
     for item in items:

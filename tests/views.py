@@ -18,11 +18,36 @@ VIEWS = {
     "phone-light": {"width": 360, "height": 740, "dark": False},
     "phone-dark": {"width": 360, "height": 740, "dark": True},
 }
-# axe's rules of structure hold for a width, those of colour for a palette.
-COLOUR = ["color-contrast", "link-in-text-block"]
-NO_COLOUR = {"rules": {rule: {"enabled": False} for rule in COLOUR}}
-ONLY_COLOUR = {"runOnly": {"type": "rule", "values": COLOUR}}
-RULES = {"desktop-light": {}, "phone-light": NO_COLOUR, "desktop-dark": ONLY_COLOUR}
+# axe's rules of structure are run once a page, its rules of colour once a palette.
+CONTRAST, LINKS = "color-contrast", "link-in-text-block"
+REST = {"rules": {CONTRAST: {"enabled": False}}}
+ONLY_LINKS = {"runOnly": {"type": "rule", "values": [LINKS]}}
+ONLY_CONTRAST = {"runOnly": {"type": "rule", "values": [CONTRAST]}}
+RULES = {"desktop-light": REST, "desktop-dark": ONLY_LINKS}
+# The contrast of a text depends on its colour, its size, its weight and the ground that
+# it stands on. Of texts that have all four in common, one is marked for axe to measure:
+# a page has ten thousand and some fifty looks.
+MARK_LOOKS = """() => {
+  const grounds = new Map([[null, ""]]), looks = new Set();
+  const ground = (box) => {
+    if (!grounds.has(box)) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(box);
+      const own = [backgroundColor, backgroundImage, opacity].join();
+      const plain = own === "rgba(0, 0, 0, 0),none,1";
+      grounds.set(box, ground(box.parentElement) + (plain ? "" : own + ";"));
+    }
+    return grounds.get(box);
+  };
+  for (const box of document.querySelectorAll("body, body *")) {
+    const said = [...box.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!said || !box.checkVisibility({ visibilityProperty: true })) continue;
+    const { color, fontSize, fontWeight } = getComputedStyle(box);
+    const look = [color, fontSize, fontWeight, ground(box)].join();
+    if (!looks.has(look)) box.dataset.look = looks.size;
+    looks.add(look);
+  }
+  return looks.size;
+}"""
 
 
 def longest_first() -> list[str]:
@@ -54,3 +79,10 @@ def check_page(tab: Watched, page: str, view: str) -> None:
     assert width <= VIEWS[view]["width"]
     if view in RULES:
         assert axe_violations(tab.page, options=RULES[view]) == []
+        assert low_contrast(tab.page) == []
+
+
+def low_contrast(page) -> list[str]:
+    """List the looks of text that stand out too little from their ground."""
+    assert page.evaluate(MARK_LOOKS) > 0
+    return axe_violations(page, context="[data-look]", options=ONLY_CONTRAST)

@@ -1,7 +1,7 @@
-"""Run every check of the project; stop at the first that fails.
+"""Run every check of the project; stop after the first stage that fails.
 
-`python tools/test.py` runs the linters, then in one go the tests of `lib`, of the tools
-and of the built pages, and all notebooks, whose outputs are compared with those that
+`python tools/test.py` runs the linters, then the tests of `lib`, of the tools and of the
+built pages, and beside them all notebooks, whose outputs are compared with those that
 are stored. `python tools/test.py --quick` leaves out what needs a browser, the built
 pages or a notebook, and tests marked slow: those that compile, train for seconds, start
 other processes or read the language model. `python tools/test.py --portable` compares
@@ -12,6 +12,7 @@ takes some of them minutes.
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,22 +41,52 @@ LINT = (
     (["codespell_lib"], {}),
 )
 PYTEST = ["pytest", *PARALLEL]
-WITHOUT_BOOK = [*PYTEST, *TESTS, "--ignore=tests/book", "-m", "not slow"]
+QUICK = [*PYTEST, *TESTS, "--ignore=tests/book", "-m", "not slow"]
+# What is run side by side: a browser's tests wait now and then, and notebooks fill in.
+# They are processes of their own, because Playwright's loop stops those of kernels.
 CHECKS = {
-    "": (*LINT, ([*PYTEST, *TESTS, *NOTEBOOKS], OFFLINE | ONE_THREAD)),
-    "--quick": (*LINT, (WITHOUT_BOOK, ONE_THREAD)),
-    "--portable": (([*PYTEST, *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),),
+    "": (
+        LINT,
+        (
+            ([*PYTEST, *TESTS], ONE_THREAD),
+            ([*PYTEST, *NOTEBOOKS], OFFLINE | ONE_THREAD),
+        ),
+    ),
+    "--quick": (LINT, ((QUICK, ONE_THREAD),)),
+    "--portable": ((([*PYTEST, *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),),),
 }
 
 
-def main(option: str = "") -> None:
-    for arguments, settings in CHECKS[option]:
+def run(checks: tuple) -> None:
+    """Run commands side by side, and print what each says when it has ended."""
+    running = []
+    for arguments, settings in checks:
         shown = " ".join([*(f"{k}={v}" for k, v in settings.items()), *arguments])
-        print(f"\n$ {shown}", flush=True)
-        command = [sys.executable, "-m", *arguments]
-        status = subprocess.run(command, cwd=ROOT, env=os.environ | settings).returncode
-        if status:
-            raise SystemExit(f"\nfailed with exit status {status}: {shown}")
+        said = tempfile.TemporaryFile() if running else None  # the first speaks at once
+        if said is None:
+            print(f"\n$ {shown}", flush=True)
+        started = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=ROOT,
+            env=os.environ | settings,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        running.append((shown, started, said))
+    failed = []
+    for shown, started, said in running:
+        if started.wait():
+            failed.append(f"failed with exit status {started.returncode}: {shown}")
+        if said is not None:
+            said.seek(0)
+            print(f"\n$ {shown}\n{said.read().decode(errors='replace')}", flush=True)
+    if failed:
+        raise SystemExit("\n" + "\n".join(failed))
+
+
+def main(option: str = "") -> None:
+    for checks in CHECKS[option]:
+        run(checks)
     print("\nAll checks passed.")
 
 

@@ -8,6 +8,7 @@ from browser import (
     serve,
     watched_page,
 )
+from views import low_contrast
 
 PAGE = """<!doctype html><html lang="en"><title>A page</title><main><h1>Here</h1>
 <img src="https://example.org/far.png" alt="far"><input>
@@ -31,6 +32,26 @@ def test_a_page_reaches_no_other_host_and_its_faults_are_seen(browser, tmp_path)
             "critical label"
         ]
         assert axe_violations(page, context="h1") == []
+
+
+GREYS = """<!doctype html><html lang="en"><title>Greys</title><style>
+.a {color: #111} .b {color: #bbb} .c {color: #bbb; background: #111} .d {display: none}
+</style><main><h1>Greys</h1><p class="d"><span class="b">none sees this</span></p>%s
+</main></html>"""
+
+
+@pytest.mark.parametrize(
+    ("faint", "count"),
+    [("", 0), ('<p class="b">faint</p>', 1), ('<p class="c">on black</p>', 0)],
+)
+def test_one_faint_text_is_found_among_many_that_are_alike(browser, faint, count):
+    with watched_page(browser) as watched:
+        plain = '<p class="a">plain</p>' * 200
+        watched.page.set_content(GREYS % (plain + faint + plain))
+        found = low_contrast(watched.page)
+        assert len(found) == count
+        marked = watched.page.locator("[data-look]").count()
+        assert marked == 2 + bool(faint)  # the title, and each look once
 
 
 @pytest.mark.parametrize(
