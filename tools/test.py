@@ -1,8 +1,8 @@
 """Run every check of the project; stop after the first stage that fails.
 
-`python tools/test.py` runs the linters, then the tests of `lib`, of the tools and of the
-built pages, and beside them all notebooks, whose outputs are compared with those that
-are stored. `python tools/test.py --quick` leaves out what needs a browser, the built
+`python tools/test.py` runs the linters, then the tests of `lib`, of the tools and of
+the built pages, and beside them all notebooks, whose outputs are compared with those
+that are stored. `python tools/test.py --quick` leaves out what needs a browser, the built
 pages or a notebook, and tests marked slow: those that compile, train for seconds, start
 other processes or read the language model. `python tools/test.py --portable` compares
 the notebooks once more, on two threads and with the plainest instruction set, which
@@ -12,7 +12,7 @@ takes some of them minutes.
 import os
 import subprocess
 import sys
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,31 +57,30 @@ CHECKS = {
 }
 
 
+def start(arguments, settings, **options) -> subprocess.CompletedProcess:
+    """Run one command to its end."""
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | settings, **options)
+
+
 def run(checks: tuple) -> None:
-    """Run commands side by side, and print what each says when it has ended."""
-    running = []
-    for arguments, settings in checks:
-        shown = " ".join([*(f"{k}={v}" for k, v in settings.items()), *arguments])
-        said = tempfile.TemporaryFile() if running else None  # the first speaks at once
-        if said is None:
-            print(f"\n$ {shown}", flush=True)
-        started = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
-            cwd=ROOT,
-            env=os.environ | settings,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
-        running.append((shown, started, said))
-    failed = []
-    for shown, started, said in running:
-        if started.wait():
-            failed.append(f"failed with exit status {started.returncode}: {shown}")
-        if said is not None:
-            said.seek(0)
-            print(f"\n$ {shown}\n{said.read().decode(errors='replace')}", flush=True)
-    if failed:
-        raise SystemExit("\n" + "\n".join(failed))
+    """Run commands side by side; the first speaks at once, the others when all end."""
+    later = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    first, *others = checks
+    titles = [
+        " ".join([*(f"{k}={v}" for k, v in settings.items()), *arguments])
+        for arguments, settings in checks
+    ]
+    print(f"\n$ {titles[0]}", flush=True)
+    with ThreadPoolExecutor() as pool:
+        beside = [pool.submit(start, *check, **later) for check in others]
+        ended = [start(*first), *(other.result() for other in beside)]
+    for title, other in zip(titles[1:], ended[1:], strict=True):
+        print(f"\n$ {title}\n{other.stdout}", flush=True)
+    for title, process in zip(titles, ended, strict=True):
+        if process.returncode:
+            status = process.returncode
+            raise SystemExit(f"\nfailed with exit status {status}: {title}")
 
 
 def main(option: str = "") -> None:
