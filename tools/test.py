@@ -2,11 +2,10 @@
 
 `python tools/test.py` runs the linters, then the tests of `lib`, of the tools and of
 the built pages, and beside them all notebooks, whose outputs are compared with those
-that are stored. `python tools/test.py --quick` leaves out what needs a browser, the built
-pages or a notebook, and tests marked slow: those that compile, train for seconds, start
-other processes or read the language model. `python tools/test.py --portable` compares
-the notebooks once more, on two threads and with the plainest instruction set, which
-takes some of them minutes.
+that are stored. `--quick` leaves out what needs a browser, the built pages or a
+notebook, and tests marked slow: those that compile, train for seconds, start other
+processes or read the language model. `--portable` compares the notebooks once more, on
+two threads and with the plainest instruction set, which takes some of them minutes.
 """
 
 import os
