@@ -5,12 +5,12 @@ from kernels import KernelManager
 
 # What takes longest comes first, so that no worker is left alone with it at the end.
 LONGEST = (
-    "tests/book/test_views_light.py",
-    "tests/book/test_views_dark.py",
+    "tests/book/test_views_desktop.py",
+    "tests/book/test_lab.py",
+    "tests/book/test_views_phone.py",
     "chapters/15_tied_head.ipynb",
     "chapters/04_glove.ipynb",
     "chapters/03_word2vec.ipynb",
-    "tests/book/test_lab.py",
     "chapters/09_learned.ipynb",
     "chapters/05_geometry.ipynb",
     "chapters/10_rope.ipynb",

@@ -76,12 +76,14 @@ class Watched:
         foreign: addresses on other hosts that the page asked for (all refused).
         errors: uncaught exceptions and `console.error` messages.
         address: of the server that the page is loaded from, if the opener notes it.
+        loads_dark: whether its pages are loaded under dark colours.
     """
 
     page: object
     foreign: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     address: str = ""
+    loads_dark: bool = False
 
     def forget(self) -> None:
         """Leave the page and what it complained of, for the tab's next page."""

@@ -106,11 +106,17 @@ def test_a_chapter_bears_the_number_of_its_file(page, soups):
     assert all(f.text.startswith(f"Figure {number}.") for f in figures)
 
 
+@pytest.fixture(scope="module")
+def tab(browser):
+    with watched_page(browser) as tab:
+        yield tab
+
+
 @pytest.mark.parametrize("page", [f"{page}.html" for page in pages_of_contents()])
-def test_a_page_opened_from_disk_asks_no_host(browser, page):
-    with watched_page(browser) as watched:
-        watched.page.goto((HTML / page).as_uri())
-        watched.page.wait_for_load_state("networkidle")
-        assert watched.foreign == []
-        if watched.page.locator(".math").count():
-            assert watched.page.locator("mjx-container").count()
+def test_a_page_opened_from_disk_asks_no_host(tab, page):
+    tab.forget()
+    tab.page.goto((HTML / page).as_uri())
+    tab.page.wait_for_load_state("networkidle")
+    assert tab.foreign == []
+    if tab.page.locator(".math").count():
+        assert tab.page.locator("mjx-container").count()
