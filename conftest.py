@@ -1,5 +1,7 @@
 """What every run of the tests and of the notebooks shares."""
 
+import gc
+
 import nbval.kernel
 from kernels import KernelManager
 
@@ -24,6 +26,11 @@ LONGEST = (
 def pytest_configure(config):
     """Let each notebook's kernel have sockets of its own."""
     nbval.kernel.KernelManager = KernelManager
+
+
+def pytest_collection_finish():
+    """Leave what was collected out of every later search for rubbish: it all stays."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

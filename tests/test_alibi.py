@@ -333,6 +333,7 @@ def test_autocast_keeps_distances(device):
     assert error < 5e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 def test_gradients(explicit, masked):

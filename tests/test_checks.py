@@ -348,6 +348,7 @@ def test_p20_export_keeps_the_length_open(make, strict):
         torch.testing.assert_close(program.module()(*others), function(*others))
 
 
+@pytest.mark.slow
 # P21: what is computed from shapes is a tensor while torch.jit traces.
 @every_call
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")

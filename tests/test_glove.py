@@ -216,6 +216,7 @@ def test_every_pair_is_seen_once_an_epoch(tile, sparse):
     assert losses == pytest.approx([start, start], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile", [4, 9])
 def test_counts_that_can_be_fitted_are_fitted(tile):
     w, w_ctx, b, b_ctx = parameters(23, 23, 3, dtype=torch.float32)

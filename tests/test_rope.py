@@ -918,6 +918,7 @@ def test_p20_r9_compiles_whole_and_not_for_every_length(kind, layout):
     assert counter.frame_count <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_compiled_gradients(layout):
     torch.compiler.reset()
@@ -1016,6 +1017,7 @@ def test_p2_fake_tensors(way, layout):
     assert (out.shape, out.dtype, moved.shape) == (x.shape, x.dtype, (32, 7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_p6_made_in_inference_mode_and_trained_later(kind, layout):

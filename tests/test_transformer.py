@@ -626,6 +626,7 @@ def test_options_keep_every_encoding_and_its_weights(position):
     assert torch.equal(model.with_options()(ids), model(ids))
 
 
+@pytest.mark.slow
 @each_position
 @torch.no_grad()
 def test_options_change_every_encoding_for_any_other(position):

@@ -82,6 +82,7 @@ TRAINERS = {
 each_trainer = pytest.mark.parametrize("name", list(TRAINERS))
 
 
+@pytest.mark.slow
 @each_trainer
 def test_topics_are_learned_and_losses_are_plain_floats(name):
     train, purity = TRAINERS[name]
@@ -112,6 +113,7 @@ def test_cbow_is_trained_and_measured_as_cbow(name):
     assert purity(run) > 0.95
 
 
+@pytest.mark.slow
 @each_trainer
 def test_the_reported_loss_is_that_of_the_returned_vectors(name):
     train, _ = TRAINERS[name]
@@ -126,6 +128,7 @@ def test_the_reported_loss_is_that_of_the_returned_vectors(name):
     assert run.losses[-1] == pytest.approx(expected.item(), rel=1e-5)
 
 
+@pytest.mark.slow
 @each_trainer
 def test_progress_is_reported_once_an_epoch(name):
     train, _ = TRAINERS[name]
@@ -196,6 +199,7 @@ def test_two_processes_give_the_same_bits(monkeypatch):
     assert len(set(printed[0].splitlines())) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("train", [train_blocks, train_autograd])
 def test_without_negatives_all_words_collapse(train):
     # Each sentence takes some of its words from topic 0, which ties all together.
@@ -369,6 +373,7 @@ def test_a_row_takes_the_sum_of_its_steps_up_to_the_longest(device):
     assert table[1].tolist() == [1.5, 0]
 
 
+@pytest.mark.slow
 def test_blocks_are_much_faster_than_autograd():
     seconds = {}
     for train in (train_blocks, train_autograd):
@@ -378,6 +383,7 @@ def test_blocks_are_much_faster_than_autograd():
     assert seconds["train_blocks"] < seconds["train_autograd"]
 
 
+@pytest.mark.slow
 def test_trainers_run_where_they_are_told(device):
     for train in (train_blocks, train_autograd):
         run = train(TEXT, COUNTS, SMALL, device=device)

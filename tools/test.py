@@ -51,7 +51,7 @@ CHECKS = {
             ([*PYTEST, *NOTEBOOKS], OFFLINE | ONE_THREAD),
         ),
     ),
-    "--quick": (LINT, ((QUICK, ONE_THREAD),)),
+    "--quick": (((QUICK, ONE_THREAD), *LINT),),
     "--portable": ((([*PYTEST, *NOTEBOOKS], OFFLINE | TWO_PLAIN_THREADS),),),
 }
 
