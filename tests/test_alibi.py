@@ -18,9 +18,24 @@ from transformers.models.bloom.modeling_bloom import (
 )
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
 
-from lib.alibi import alibi_attention, alibi_bias, alibi_slopes, with_coordinates
+from lib.alibi import (
+    alibi_attention,
+    alibi_bias,
+    alibi_slopes,
+    attention,
+    with_coordinates,
+)
 from lib.attention import causal_attention
 from lib.learned import positions_from_mask
+
+
+@pytest.fixture(scope="module", autouse=True, params=["coordinates", "bias"])
+def way(request):
+    """Both ways to attend to a short text: that of a long one, and its own."""
+    few, attention.FEW = attention.FEW, {"coordinates": 0, "bias": 64}[request.param]
+    yield request.param
+    attention.FEW = few
+
 
 HALVES = [torch.float16, torch.bfloat16]
 FLOATS = [*HALVES, torch.float32, torch.float64]
@@ -393,6 +408,7 @@ def test_no_kernel_gets_an_empty_row(monkeypatch):
         return scaled_dot_product_attention(*args, attn_mask=attn_mask, **options)
 
     monkeypatch.setattr("lib.alibi.attention.scaled_dot_product_attention", spy)
+    monkeypatch.setattr("lib.alibi.attention.FEW", 0)
     now, held = torch.tensor([0, 1, 2, 3, 9]), torch.tensor([3, 2, 5, 4, 4])
     mask = torch.tensor([[1, 0, 1, 1, 1], [0] * 5])
     out = alibi_attention(*draw(), alibi_slopes(4), now, held, mask)
@@ -616,3 +632,18 @@ def test_masks_that_are_not_zero_and_one():
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, -1, 1, 1]])
     with pytest.raises(ValueError, match="0 and 1, got -1"):
         alibi_attention(*draw(), alibi_slopes(4), mask=mask)
+
+
+@pytest.mark.parametrize("gap", [100, 10_000, 1_000_000, 2**25])
+@pytest.mark.parametrize("tokens", [2, 4, 12, 64])
+def test_few_tokens_may_stand_any_distance_apart(gap, tokens, monkeypatch):
+    monkeypatch.setattr(attention, "FEW", 64)
+    torch.manual_seed(gap)
+    q, k, v = torch.randn(3, 1, 8, tokens, 64)
+    slopes, places = alibi_slopes(8), torch.arange(tokens)
+    places[tokens // 2 :] += gap
+    found = alibi_attention(q, k, v, slopes, places, places)
+    back = places[:, None] - places[None]
+    scores = q.double() @ k.double().mT / 8 - slopes.double()[:, None, None] * back
+    expected = scores.masked_fill(back < 0, -math.inf).softmax(-1) @ v.double()
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
