@@ -36,10 +36,11 @@ Way = Callable[[], Tensor]
 class Inputs:
     """q, k and v of one length, also as the one tensor that BLOOM and MPT take."""
 
-    def __init__(self, tokens: int):
+    def __init__(self, tokens: int, device: str = "cpu"):
         generator = torch.Generator().manual_seed(0)
-        q, k, v = torch.randn(3, 1, HEADS, tokens, WIDTH, generator=generator)
-        self.tokens = tokens
+        drawn = torch.randn(3, 1, HEADS, tokens, WIDTH, generator=generator)
+        q, k, v = drawn.to(device)
+        self.tokens, self.device = tokens, device
         self.apart = [x.clone().requires_grad_() for x in (q, k, v)]  # [1, H, T, D]
         stacked = torch.stack([q, k, v])[:, 0]  # [3, H, T, D]
         by_head = stacked.permute(2, 1, 0, 3).reshape(1, tokens, -1)  # BLOOM: H, 3, D
@@ -60,7 +61,7 @@ def ours(given: Inputs) -> Way:
 
 def bias_mask(given: Inputs) -> Way:
     """SDPA with the whole bias as its mask."""
-    places = torch.arange(given.tokens)
+    places = torch.arange(given.tokens, device=given.device)
     bias = alibi_bias(SLOPES, places, places)
     return lambda: scaled_dot_product_attention(*given.apart, attn_mask=bias)
 
@@ -70,10 +71,11 @@ def bloom(given: Inputs) -> Way:
     config = BloomConfig(hidden_size=HEADS * WIDTH, n_head=HEADS)
     layer = BloomAttention(config, layer_idx=0).eval()
     layer.query_key_value, layer.dense = nn.Identity(), nn.Identity()
-    alibi = build_alibi_tensor(torch.ones(1, given.tokens), HEADS, torch.float32)
-    mask = torch.full((given.tokens, given.tokens), torch.finfo(torch.float32).min)
-    mask = mask.triu_(1)[None, None]
-    residual = torch.zeros(1, given.tokens, HEADS * WIDTH)
+    real = torch.ones(1, given.tokens, device=given.device)
+    alibi = build_alibi_tensor(real, HEADS, torch.float32)
+    square, lowest = (given.tokens, given.tokens), torch.finfo(torch.float32).min
+    mask = torch.full(square, lowest, device=given.device).triu_(1)[None, None]
+    residual = torch.zeros(1, given.tokens, HEADS * WIDTH, device=given.device)
     return lambda: _heads(layer(given.by_head, residual, alibi, mask)[0])
 
 
@@ -82,18 +84,14 @@ def mpt(given: Inputs) -> Way:
     config = MptConfig(d_model=HEADS * WIDTH, n_heads=HEADS, max_seq_len=given.tokens)
     layer = MptAttention(config, layer_idx=0).eval()
     layer.Wqkv, layer.out_proj = nn.Identity(), nn.Identity()
-    bias = build_mpt_alibi_tensor(HEADS, given.tokens)
-    mask = torch.ones(given.tokens, given.tokens, dtype=torch.bool).triu_(1)
+    bias = build_mpt_alibi_tensor(HEADS, given.tokens, device=given.device)
+    places = torch.arange(given.tokens, device=given.device)
+    mask = places > places[:, None]
     return lambda: _heads(layer(given.by_part, bias, attention_mask=mask)[0])
 
 
 def _heads(mixed: Tensor) -> Tensor:
     return mixed.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)  # [1, H, T, D]
-
-
-def add_bias(score: Tensor, _: Tensor, head: Tensor, query: Tensor, key: Tensor):
-    """ALiBi as a `score_mod` of flex_attention."""
-    return score + SLOPES[head] * (key - query)
 
 
 def causal(_: Tensor, __: Tensor, query: Tensor, key: Tensor):
@@ -106,8 +104,12 @@ compiled_flex = torch.compile(flex_attention, dynamic=False)
 
 def flex(given: Inputs) -> Way:
     """flex_attention, compiled for this length before the clock starts."""
-    mask = create_block_mask(causal, None, None, given.tokens, given.tokens, "cpu")
+    size, slopes = given.tokens, SLOPES.to(given.device)
+    mask = create_block_mask(causal, None, None, size, size, given.device)
     q, k, v = (x.detach() for x in given.apart)
+
+    def add_bias(score: Tensor, _: Tensor, head: Tensor, query: Tensor, key: Tensor):
+        return score + slopes[head] * (key - query)
 
     def call() -> Tensor:
         return compiled_flex(q, k, v, score_mod=add_bias, block_mask=mask)
@@ -144,18 +146,18 @@ def bind(way: Way, given: Inputs, backward: bool) -> Callable[[], object]:
     return with_backward(way, given) if backward else torch.no_grad()(way)
 
 
-def peaks(tokens: int, backward: bool) -> dict[str, int]:
+def peaks(tokens: int, backward: bool, device: str = "cpu") -> dict[str, int]:
     """Take the peak of each way, its preparation included, in bytes."""
-    given = Inputs(tokens)
+    given = Inputs(tokens, device)
     return {
         name: peak_extra_bytes(lambda w=WAYS[name]: bind(w(given), given, backward)())
         for name in compared(tokens, backward)
     }
 
 
-def seconds(tokens: int, backward: bool) -> dict[str, float]:
+def seconds(tokens: int, backward: bool, device: str = "cpu") -> dict[str, float]:
     """Time the ways in turn."""
-    given = Inputs(tokens)
+    given = Inputs(tokens, device)
     ways = {name: WAYS[name](given) for name in compared(tokens, backward)}
     bound = {name: bind(way, given, backward) for name, way in ways.items()}
     if not backward:
@@ -170,6 +172,21 @@ def check(ways: dict[str, Way]) -> None:
         assert (out - outputs["SDPA, bias as mask"]).abs().max() < 5e-3, name
 
 
+def rows_of(tokens: int, backward: bool, found: dict, memory: dict) -> list[dict]:
+    """Lay out the times and peaks of one length and direction, a row a way."""
+    return [
+        {
+            "T": tokens,
+            "pass": "forward + backward" if backward else "forward",
+            "way": name,
+            "times no bias": found[name] / found["no bias"],
+            "seconds": found[name],
+            "extra MB": memory[name] / 1e6,
+        }
+        for name in found
+    ]
+
+
 def main() -> None:
     print(f"{HEADS} heads, width {WIDTH}, fp32", flush=True)
     passes = [(tokens, backward) for backward in (False, True) for tokens in ROUNDS]
@@ -177,19 +194,8 @@ def main() -> None:
     memory = {run: peaks(*run) for run in passes}
     keep_freed_memory(True)
     rows = []
-    for tokens, backward in passes:
-        found = seconds(tokens, backward)
-        measured = [
-            {
-                "T": tokens,
-                "pass": "forward + backward" if backward else "forward",
-                "way": name,
-                "times no bias": found[name] / found["no bias"],
-                "seconds": found[name],
-                "extra MB": memory[tokens, backward][name] / 1e6,
-            }
-            for name in found
-        ]
+    for run in passes:
+        measured = rows_of(*run, seconds(*run), memory[run])
         print(table(measured), flush=True)
         rows += measured
     save("alibi", {"machine": machine("transformers"), "attention": rows})

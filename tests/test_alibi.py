@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers import BloomConfig, MptConfig
+from transformers import BloomConfig, FalconConfig, MptConfig
 from transformers.models.bloom.modeling_bloom import (
     BloomAttention,
     _get_alibi_slopes,
     build_alibi_tensor,
+)
+from transformers.models.falcon.modeling_falcon import FalconAttention
+from transformers.models.falcon.modeling_falcon import (
+    build_alibi_tensor as build_falcon_alibi,
 )
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
 
@@ -175,6 +179,30 @@ def test_attention_equals_mpts(heads):
         mixed = alibi_attention(q, k, v, alibi_slopes(heads))
         ours = peer.out_proj(mixed.transpose(1, 2).flatten(2))
     assert torch.allclose(ours, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("heads", [4, 6])
+def test_falcon_adds_its_bias_before_the_scale(heads):
+    sizes = {"hidden_size": 16 * heads, "num_attention_heads": heads}
+    config = FalconConfig(**sizes, alibi=True, multi_query=False)
+    config._attn_implementation = "eager"
+    peer = FalconAttention(config, layer_idx=0).eval()
+    x = torch.randn(1, 7, 16 * heads)
+    hidden = torch.zeros(1, 1, 7, 7)
+    hidden.masked_fill_(torch.ones(7, 7).triu(1).bool(), torch.finfo(x.dtype).min)
+    with torch.no_grad():
+        alibi = build_falcon_alibi(torch.ones(1, 7), heads, torch.float32)
+        expected = peer(x, alibi, hidden)[0]
+        q, k, v = (
+            part.transpose(1, 2) for part in peer._split_heads(peer.query_key_value(x))
+        )
+        slopes = alibi_slopes(heads).bfloat16().float()
+        outputs = {
+            name: peer.dense(alibi_attention(q, k, v, m).transpose(1, 2).flatten(2))
+            for name, m in (("before", slopes / 4), ("after", slopes))  # √16 = 4
+        }
+    assert torch.allclose(outputs["before"], expected, atol=1e-6)
+    assert not torch.allclose(outputs["after"], expected, atol=1e-3)
 
 
 # Z5: a single query of a cached step stands where it stands.
