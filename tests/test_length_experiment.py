@@ -1,31 +1,42 @@
 """`lib.length_experiment` against slow loops, and its confounds one by one."""
 
+import dataclasses
+import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from transformers import CONFIG_MAPPING
 
 from lib.device import pick_device
 from lib.length_experiment import (
     ENCODINGS,
+    FACTS,
     SETTINGS,
     Clamped,
     Encoding,
+    Result,
     Setting,
     Windowed,
     alibi_windows,
+    cheat_sheet,
     compare,
     cut_rows,
     far_rows,
     hide_digits,
     load_characters,
+    load_results,
     loss_by_place,
+    over_seeds,
     pick_encodings,
     recall,
     train,
 )
+from lib.model_facts import find_model
 from lib.rope_scaling import ntk_inv_freq, scaled_inv_freq
 from lib.transformer import PRESETS, Position, Transformer
 
@@ -37,6 +48,7 @@ TINY = Setting(
     test_tokens=128,
     questions=20,
 )
+STORED = Path(__file__).parents[1] / "benchmarks/results/length_experiment.json"
 KINDS = ("none", "sinusoidal", "learned", "RoPE", "ALiBi", "T5")
 TEXT = torch.arange(97, 123).repeat(20)  # a … z, twenty times
 
@@ -398,6 +410,100 @@ def test_it_runs_on_the_device(device, monkeypatch):
     assert pick_device().type == device.type
 
 
+# the stored run and the sheet
+
+
+def test_stored_results_cover_every_encoding_and_three_seeds():
+    results = load_results(STORED)
+    assert {r.encoding for r in results} == set(ENCODINGS)
+    for name in ENCODINGS:
+        assert over_seeds(results, name, "loss").shape == (3, 4)
+        places = over_seeds(results, name, "by_place").mean(1)
+        assert torch.allclose(
+            places, over_seeds(results, name, "loss")[:, -1], atol=1e-3
+        )
+    small = load_results(STORED, "results_small_start")
+    assert {r.encoding for r in small} == set(KINDS)
+
+
+def test_the_stored_setting_is_the_one_that_is_shipped():
+    stored = json.loads(STORED.read_text(encoding="utf-8"))["setting"]
+    shipped = dataclasses.asdict(SETTINGS["cpu"])
+    shipped["model"] = dataclasses.asdict(SETTINGS["cpu"].config)
+    assert stored == json.loads(json.dumps(shipped))
+
+
+def test_over_seeds_equals_a_loop():
+    results = load_results(STORED)
+    found = over_seeds(results, "ALiBi", "recalled")
+    for row, seed in enumerate((0, 1, 2)):
+        [one] = [r for r in results if (r.encoding, r.seed) == ("ALiBi", seed)]
+        for column, length in enumerate((32, 64, 128, 256)):
+            assert math.isclose(found[row, column], one.recalled[length], rel_tol=1e-6)
+
+
+def test_the_sheet_counts_weights_as_the_encodings_have_them():
+    config = SETTINGS["cpu"].config
+    sizes = {"L": config.max_positions, "d": config.d_model, "H": config.num_heads}
+    for fact in FACTS:
+        count = 1
+        for factor in fact.weights.split("·"):
+            count *= sizes[factor] if factor in sizes else int(factor)
+        position = ENCODINGS[fact.encoding].make(config)
+        assert sum(p.numel() for p in position.parameters()) == count, fact.encoding
+
+
+def test_the_sheet_says_where_an_encoding_acts():
+    config = SETTINGS["cpu"].config
+    for fact in FACTS:
+        kind = type(ENCODINGS[fact.encoding].make(config))
+        own = [seam for seam in ("add", "turn", "price") if seam in vars(kind)]
+        words = {"nowhere": [], "rows": ["add"], "turn": ["turn"], "the": ["turn"]}
+        assert own == words.get(fact.acts.split()[0], ["price"]), fact.encoding
+
+
+def test_the_sheet_shows_what_was_stored():
+    results = load_results(STORED)
+    lines = cheat_sheet(results).splitlines()
+    assert len(lines) == 2 + len(FACTS)
+    for fact, line in zip(FACTS, lines[2:], strict=True):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows = [r for r in results if r.encoding == fact.encoding]
+        first, last = (sum(r.loss[n] for r in rows) / 3 for n in (32, 256))
+        share = sum(r.recalled[256] for r in rows) / 3
+        assert cells[0] == f"**{fact.encoding}**"
+        assert cells[6:8] == [f"{first:.1f} → {last:.1f}", f"{100 * share:.0f} %"]
+
+
+def test_the_sheet_agrees_with_the_facts_of_models():
+    kinds = {"learned": "learned", "RoPE": "RoPE"}
+    known = ("BERT-base", "GPT-2 small", "Mistral-7B-v0.1", "Llama-3-8B", "Qwen2.5-7B")
+    for model in map(find_model, known):
+        [fact] = [f for f in FACTS if f.encoding == kinds[model.position]]
+        family = re.match(r"BERT|GPT-2|Mistral-7B|Llama.3|Qwen2.5", model.name)[0]
+        years = fact.models.split(family.replace("Llama-3", "Llama 3"), 1)[1]
+        assert re.search(r"\((\d{4})\)", years)[1] == str(model.year), model.name
+
+
+def test_published_models_mix_windows_and_layers_without_positions():
+    """What chapter 14 says of them, from transformers' configurations."""
+    command, llama, smol, oss = (
+        CONFIG_MAPPING[name]()
+        for name in ("cohere2", "llama4_text", "smollm3", "gpt_oss")
+    )
+    assert command.sliding_window == 4096
+    assert command.layer_types[:4] == ["sliding_attention"] * 3 + ["full_attention"]
+    assert llama.attention_chunk_size == 8192
+    assert llama.no_rope_layers[:4] == smol.no_rope_layers[:4] == [1, 1, 1, 0]
+    assert llama.layer_types[:4] == ["chunked_attention"] * 3 + ["full_attention"]
+    assert set(smol.layer_types) == {"full_attention"}
+    assert oss.sliding_window == 128
+    assert oss.layer_types[:2] == ["sliding_attention", "full_attention"]
+    assert oss.rope_parameters["rope_type"] == "yarn"
+    assert oss.rope_parameters["factor"] == 32
+    assert oss.rope_parameters["original_max_position_embeddings"] == 4096
+
+
 # bad input
 
 
@@ -444,6 +550,10 @@ def test_errors_name_the_number():
         Windowed(Position(), [4, 0])
     with pytest.raises(TypeError, match="inner must be a Position"):
         Windowed("rope", [4])
+    with pytest.raises(KeyError, match="no result of 'RoPE'; there are none"):
+        over_seeds([Result("none", 0, {}, {}, [])], "RoPE", "loss")
+    with pytest.raises(ValueError, match=r"measure must be one of .*, got 'accuracy'"):
+        over_seeds([], "RoPE", "accuracy")
     with pytest.raises(TypeError, match="make must be a function, got 'rope'"):
         Encoding("rope")
     with pytest.raises(TypeError, match="at_test must be a function, got 3"):

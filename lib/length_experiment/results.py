@@ -31,16 +31,17 @@ class Result:
     by_place: list[float]
 
 
-def load_results(path: str | Path) -> list[Result]:
+def load_results(path: str | Path, part: str = "results") -> list[Result]:
     """Read the results that `benchmarks/bench_length_experiment.py` stores.
 
     Args:
         path: of the JSON file.
+        part: "results", or "results_small_start" for those from a smaller start.
 
     Returns:
         One result for each seed and encoding.
     """
-    stored = json.loads(Path(path).read_text(encoding="utf-8"))["results"]
+    stored = json.loads(Path(path).read_text(encoding="utf-8"))[part]
     return [
         Result(
             row["encoding"],

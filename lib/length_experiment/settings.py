@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from lib.checks import check_size, number
 from lib.transformer import PRESETS, TransformerConfig
 
-SMALL = replace(PRESETS["tiny"], embedding_scale=8.0)  # √64: tokens as large as waves
+# A start of 1/√d for all weights, and tokens as large as waves: with the preset's 0.02
+# sines and cosines drown the tokens, and every encoding learns more slowly.
+SMALL = replace(PRESETS["tiny"], std=1 / 8, embedding_scale=8.0)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ SETTINGS = {
             num_heads=8,
             num_kv_heads=8,
             d_hidden=704,
+            std=1 / 16,
             embedding_scale=16.0,
         ),
         length=256,

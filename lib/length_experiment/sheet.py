@@ -38,7 +38,7 @@ FACTS = (
         "order, by the causal mask",
         "0",
         "nothing",
-        "every 4th layer of Llama 4, SmolLM3 (2025)",
+        "each 4th layer of Command R7B (2024), Llama 4, SmolLM3 (2025)",
     ),
     Fact(
         "sinusoidal",
@@ -123,7 +123,8 @@ def cheat_sheet(results: Sequence[Result]) -> str:
         >>> rows = [Result(f[0], 0, {1: 2.0, 8: 3.0}, {8: 0.5}, []) for f in FACTS]
         >>> print(cheat_sheet(rows).splitlines()[2])
         | **none** | 0 | nowhere | order, by the causal mask | 0 | nothing |
-        2.0 → 3.0 | 50 % | every 4th layer of Llama 4, SmolLM3 (2025) |
+        2.0 → 3.0 | 50 % | each 4th layer of Command R7B (2024), Llama 4, SmolLM3
+        (2025) |
     """
     names = "encoding|weights|acts|a score depends on|memory|a decoding step"
     titles = [*names.split("|"), "loss, 1× → 8×", "recall, 8×", "used by"]
