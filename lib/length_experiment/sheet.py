@@ -114,7 +114,7 @@ def cheat_sheet(results: Sequence[Result]) -> str:
 
     Returns:
         The table. Losses are means over seeds in nats at the shortest and at the
-        longest length, shares of recalled digits are the mean at the longest.
+        longest length, shares of recalled digits the least and the most at the longest.
 
     Raises:
         KeyError: an encoding without a result.
@@ -123,7 +123,7 @@ def cheat_sheet(results: Sequence[Result]) -> str:
         >>> rows = [Result(f[0], 0, {1: 2.0, 8: 3.0}, {8: 0.5}, []) for f in FACTS]
         >>> print(cheat_sheet(rows).splitlines()[2])
         | **none** | 0 | nowhere | order, by the causal mask | 0 | nothing |
-        2.0 → 3.0 | 50 % | each 4th layer of Command R7B (2024), Llama 4, SmolLM3
+        2.00 → 3.00 | 50 % | each 4th layer of Command R7B (2024), Llama 4, SmolLM3
         (2025) |
     """
     names = "encoding|weights|acts|a score depends on|memory|a decoding step"
@@ -131,8 +131,10 @@ def cheat_sheet(results: Sequence[Result]) -> str:
     lines = [titles, ["---"] * len(titles)]
     for fact in FACTS:
         loss = over_seeds(results, fact.encoding, "loss").mean(0)
-        share = over_seeds(results, fact.encoding, "recalled").mean(0)[-1]
-        measured = [f"{loss[0]:.1f} → {loss[-1]:.1f}", f"{100 * share:.0f} %"]
+        shares = over_seeds(results, fact.encoding, "recalled")[:, -1]
+        low, high = f"{100 * shares.min():.0f}", f"{100 * shares.max():.0f}"
+        recalled = f"{high} %" if low == high else f"{low} to {high} %"
+        measured = [f"{loss[0]:.2f} → {loss[-1]:.2f}", recalled]
         known = [f"**{fact.encoding}**", *fact[1:-1]]
         lines.append([*known, *measured, fact.models])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
