@@ -77,7 +77,7 @@ class Setting:
 SETTINGS = {
     # The one that is stored: some eight seconds an encoding on one processor core.
     "cpu": Setting(),
-    # 4.8 million weights: for a graphics card.
+    # 4.9 million weights: for a graphics card.
     "gpu": Setting(
         model=replace(
             SMALL,
