@@ -465,15 +465,16 @@ def test_the_sheet_says_where_an_encoding_acts():
 def test_the_sheet_shows_what_was_stored():
     results = load_results(STORED)
     lines = cheat_sheet(results).splitlines()
-    assert len(lines) == 2 + len(FACTS)
-    for fact, line in zip(FACTS, lines[2:], strict=True):
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert len(lines) == 3 + len(FACTS)
+    assert lines[1].count("<th") == len(re.findall("<t[hd]", lines[2])) == 9
+    for fact, line in zip(FACTS, lines[2:-1], strict=True):
+        cells = re.findall("<t[hd][^>]*>(.*?)</t[hd]>", line)
         rows = [r for r in results if r.encoding == fact.encoding]
         first, last = (sum(r.loss[n] for r in rows) / 3 for n in (32, 256))
         shares = [f"{100 * r.recalled[256]:.0f}" for r in rows]
         low, high = min(shares, key=int), max(shares, key=int)
         recalled = f"{low} %" if low == high else f"{low} to {high} %"
-        assert cells[0] == f"**{fact.encoding}**"
+        assert cells[0] == fact.encoding
         assert cells[6:8] == [f"{first:.2f} → {last:.2f}", recalled]
 
 

@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def config(self) -> TransformerConfig:
-        """The model's configuration: no encoding yet, trained for `length` places."""
+        """The model's configuration, without an encoding, for `length` trained places."""
         return replace(self.model, position="none", max_positions=self.length)
 
 

@@ -106,8 +106,21 @@ FACTS = (
 )
 
 
+TITLES = (
+    "encoding",
+    "weights",
+    "acts",
+    "a score depends on",
+    "memory",
+    "a decoding step",
+    "loss, 1× → 8×",
+    "recall, 8×",
+    "used by",
+)
+
+
 def cheat_sheet(results: Sequence[Result]) -> str:
-    """Lay facts and measurements out as one Markdown table.
+    """Lay facts and measurements out as one table in HTML.
 
     Args:
         results: of all encodings in `FACTS`, any number of seeds.
@@ -121,20 +134,23 @@ def cheat_sheet(results: Sequence[Result]) -> str:
 
     Example:
         >>> rows = [Result(f[0], 0, {1: 2.0, 8: 3.0}, {8: 0.5}, []) for f in FACTS]
-        >>> print(cheat_sheet(rows).splitlines()[2])
-        | **none** | 0 | nowhere | order, by the causal mask | 0 | nothing |
-        2.00 → 3.00 | 50 % | each 4th layer of Command R7B (2024), Llama 4, SmolLM3
-        (2025) |
+        >>> print(cheat_sheet(rows).splitlines()[2][:64])
+        <tr><th scope="row">none</th><td>0</td><td>nowhere</td><td>order
     """
-    names = "encoding|weights|acts|a score depends on|memory|a decoding step"
-    titles = [*names.split("|"), "loss, 1× → 8×", "recall, 8×", "used by"]
-    lines = [titles, ["---"] * len(titles)]
+    head = "".join(f'<th scope="col">{title}</th>' for title in TITLES)
+    rows = [f"<tr>{head}</tr>"]
     for fact in FACTS:
-        loss = over_seeds(results, fact.encoding, "loss").mean(0)
-        shares = over_seeds(results, fact.encoding, "recalled")[:, -1]
-        low, high = f"{100 * shares.min():.0f}", f"{100 * shares.max():.0f}"
-        recalled = f"{high} %" if low == high else f"{low} to {high} %"
-        measured = [f"{loss[0]:.2f} → {loss[-1]:.2f}", recalled]
-        known = [f"**{fact.encoding}**", *fact[1:-1]]
-        lines.append([*known, *measured, fact.models])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        cells = [*fact[1:-1], *_measured(results, fact.encoding), fact.models]
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{fact.encoding}</th>{row}</tr>')
+    opened = '<div class="pst-scrollable-table-container"><table class="table">'
+    return "\n".join([opened, *rows, "</table></div>"])
+
+
+def _measured(results: Sequence[Result], encoding: str) -> tuple[str, str]:
+    """Write down the loss, short and long, and the recall."""
+    loss = over_seeds(results, encoding, "loss").mean(0)
+    shares = over_seeds(results, encoding, "recalled")[:, -1]
+    low, high = f"{100 * shares.min():.0f}", f"{100 * shares.max():.0f}"
+    recalled = f"{high} %" if low == high else f"{low} to {high} %"
+    return f"{loss[0]:.2f} → {loss[-1]:.2f}", recalled
