@@ -457,7 +457,8 @@ def test_the_sheet_says_where_an_encoding_acts():
     config = SETTINGS["cpu"].config
     for fact in FACTS:
         kind = type(ENCODINGS[fact.encoding].make(config))
-        own = [seam for seam in ("add", "turn", "price") if seam in vars(kind)]
+        seams = () if kind is Position else ("add", "turn", "price")
+        own = [seam for seam in seams if seam in vars(kind)]
         words = {"nowhere": [], "rows": ["add"], "turn": ["turn"], "the": ["turn"]}
         assert own == words.get(fact.acts.split()[0], ["price"]), fact.encoding
 

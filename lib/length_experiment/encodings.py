@@ -47,6 +47,7 @@ class Clamped(Position, LearnedPositionalEmbedding):
     """Add a trained row; past the end of the table, its last one.
 
     Example:
+        >>> import torch
         >>> position = Clamped(4, 8)
         >>> rows = position.add(torch.zeros(1, 6, 8), torch.arange(6)[None])
         >>> torch.equal(rows[0, 3], rows[0, 5])

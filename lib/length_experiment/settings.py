@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def config(self) -> TransformerConfig:
-        """The model's configuration, without an encoding, for `length` trained places."""
+        """The model's configuration, without an encoding, for rows of `length`."""
         return replace(self.model, position="none", max_positions=self.length)
 
 
