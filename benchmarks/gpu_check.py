@@ -93,13 +93,14 @@ def rotation_rows(device: str, tokens: int = 4096, rounds: int = 20) -> list[dic
 
 def alibi_rows(device: str, tokens: int = 4096) -> list[dict]:
     """ALiBi beside its peers in fp32, as multiples of attention without a bias."""
-    from benchmarks.bench_alibi import peaks, rows_of, seconds
+    from benchmarks.bench_alibi import peaks, rows_of, seconds, set_up_seconds
 
     rows = []
     for backward in (False, True):
         memory = peaks(tokens, backward, device)
         found = seconds(tokens, backward, device)
-        rows += rows_of(tokens, backward, found, memory)
+        set_up = set_up_seconds(tokens, backward, device)
+        rows += rows_of(tokens, backward, found, set_up, memory)
     return rows
 
 

@@ -15,8 +15,16 @@ from lib.model_facts import POSITIONS, PositionFacts, position_table
 from lib.mrope import mrope_cos_sin
 
 # Rows that show a released checkpoint: what its file says and the class does not, from
-# `convert_gemma3_weights.py` and `convert_gemma4_weights.py` of transformers.
+# `convert_gemma3_weights.py` and `convert_gemma4_weights.py` of transformers, for the
+# others from their `config.json`.
 RELEASED = {
+    "Command R7B": {  # CohereLabs/c4ai-command-r7b-12-2024
+        "hidden_size": 4_096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 50_000.0},
+    },
     "Gemma 3 27B": {
         "hidden_size": 5_376,
         "num_hidden_layers": 62,
@@ -29,6 +37,22 @@ RELEASED = {
         "num_hidden_layers": 60,
         "num_attention_heads": 32,
         "sliding_window": 1_024,
+    },
+}
+KIMI_FULL = [4, 8, 12, 16, 20, 24, 27]  # counted from 1
+RELEASED["Kimi Linear"] = {  # moonshotai/Kimi-Linear-48B-A3B-Instruct
+    "linear_attn_config": {
+        "full_attn_layers": KIMI_FULL,
+        "kda_layers": [n for n in range(1, 28) if n not in KIMI_FULL],
+    },
+}
+RELEASED["Qwen3-VL-8B"] = {  # Qwen/Qwen3-VL-8B-Instruct
+    "num_hidden_layers": 36,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 5e6,
+        "mrope_section": [24, 20, 20],
+        "mrope_interleaved": True,
     },
 }
 ROTARY = {  # those with three axes
@@ -196,8 +220,9 @@ def test_words_of_a_row():
     rows = {facts.name: facts for facts in POSITIONS}
     assert rows["Kimi Linear"].turned == "none of 192"
     assert rows["Kimi Linear"].bases == "none"
+    assert rows["Kimi Linear"].kinds == "27: 7 unturned, 20 recurrent"
     assert rows["Gemma 4 31B"].turned == "128 of 512"
     assert rows["Gemma 4 31B"].bases == "1,000,000, in windows 10,000"
     assert rows["Llama 4 Scout"].kinds == "48: 36 in blocks of 8,192, 12 unturned"
     assert rows["Llama 4 Scout"].besides == "temperature 0.1 from 8,192"
-    assert rows["Qwen3-VL"].besides == "axes 24 + 20 + 20 in turn"
+    assert rows["Qwen3-VL-8B"].besides == "axes 24 + 20 + 20 in turn"

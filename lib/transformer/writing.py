@@ -92,9 +92,9 @@ def generate(
         int64 `[B, T + new]`: the ids and what follows.
 
     Raises:
-        ValueError: max_new_tokens below 0, a row that ends in padding.
+        ValueError: max_new_tokens below 0, a row that ends in padding, and what the
+            model and `choose_tokens` refuse.
         IndexError: an eos_id outside the vocabulary.
-        And what the model and `choose_tokens` refuse.
 
     Example:
         >>> from lib.transformer import PRESETS, Transformer
