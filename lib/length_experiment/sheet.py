@@ -90,7 +90,7 @@ FACTS = (
         "0",
         "price on scores, each layer",
         "distance; near is cheap",
-        "H",
+        "H·T², or fused: H",
         "one row of prices",
         "BLOOM (2022), MPT-7B (2023)",
     ),
@@ -99,7 +99,7 @@ FACTS = (
         "32·H",
         "price on scores, each layer",
         "distance, by bucket",
-        "H·T², or fused",
+        "H·T², or fused: 0",
         "one row of prices",
         "T5 (2019)",
     ),
@@ -126,8 +126,8 @@ def cheat_sheet(results: Sequence[Result]) -> str:
         results: of all encodings in `FACTS`, any number of seeds.
 
     Returns:
-        The table. Losses are means over seeds in nats at the shortest and at the
-        longest length, shares of recalled digits the least and the most at the longest.
+        The table. Losses are in nats: the mean over seeds at the shortest length, the
+        least and the most at the longest, as of the shares of recalled digits.
 
     Raises:
         KeyError: an encoding without a result.
@@ -149,8 +149,13 @@ def cheat_sheet(results: Sequence[Result]) -> str:
 
 def _measured(results: Sequence[Result], encoding: str) -> tuple[str, str]:
     """Write down the loss, short and long, and the recall."""
-    loss = over_seeds(results, encoding, "loss").mean(0)
+    loss = over_seeds(results, encoding, "loss")
     shares = over_seeds(results, encoding, "recalled")[:, -1]
-    low, high = f"{100 * shares.min():.0f}", f"{100 * shares.max():.0f}"
-    recalled = f"{high} %" if low == high else f"{low} to {high} %"
-    return f"{loss[0]:.2f} → {loss[-1]:.2f}", recalled
+    losses = _range(*(f"{end:.2f}" for end in loss[:, -1].aminmax()))
+    recalled = _range(*(f"{100 * end:.0f}" for end in shares.aminmax()))
+    return f"{loss[:, 0].mean():.2f} → {losses}", f"{recalled} %"
+
+
+def _range(low: str, high: str) -> str:
+    """Write both ends, or one where they read the same."""
+    return low if low == high else f"{low} to {high}"
