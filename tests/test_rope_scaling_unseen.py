@@ -1,4 +1,4 @@
-"""`unseen_angles`: which angles of which pairs a longer text shows for the first time."""
+"""`unseen_angles`: which angles of which pairs a longer text is the first to show."""
 
 import math
 
@@ -75,9 +75,9 @@ def test_a_pair_that_stands_still_meets_nothing_new():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="length .*0"):
+    with pytest.raises(ValueError, match=r"length .*0"):
         unseen_angles(LLAMA_2, LLAMA_2, 0, 4096)
-    with pytest.raises(ValueError, match="trained_length .*-1"):
+    with pytest.raises(ValueError, match=r"trained_length .*-1"):
         unseen_angles(LLAMA_2, LLAMA_2, 4096, -1)
     with pytest.raises(ValueError, match=r"\[64\].*\[32\]"):
         unseen_angles(LLAMA_2, rope_inv_freq(64), 4096, 4096)
