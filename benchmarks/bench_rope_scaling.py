@@ -1,29 +1,27 @@
-"""Read texts past the trained length with SmolLM2 under every scaling of RoPE.
+"""Read past the trained length with SmolLM2, under every scaling of RoPE.
 
-`python -m benchmarks rope_scaling` reads three stretches of the King James text, 10,240
-tokens each, and saves `results/rope_scaling.json`. Up to the trained length, 8,192, the
-model is untouched, and its cache holds keys without their rotation; from there on the
-same text is read once under every scaling, which rotates all keys anew, the old ones
-too. So a scaling pays nothing in short texts, and a reading of it costs a third. What
-each would cost in a short text is measured too, by reading the first 1,024 tokens under
-it from the start. One reading gives three things:
+`python -m benchmarks rope_scaling` saves `results/rope_scaling.json`. Three stretches
+of the King James text are read under every scaling. First 1,024 tokens, in which eight
+numbers are planted; then, with a gap in the positions, the 512 tokens that follow. The
+gap puts the first part as far back as one likes, at the price of a short text: every
+distance between the parts is new to the model, and the number of keys is not. For each
+gap there are
 
-- the loss of each token, averaged over every 512 places;
-- whether the model can still say a number that was planted 512 to 9,728 tokens back:
-  it can if each of the five digits is the likeliest next token;
-- the entropy of attention, with the scaling's own factor and with that divided out.
+- the loss of the 512 tokens, beside that of reading them alone;
+- whether the model can still say the numbers: it can if each of the five digits is the
+  likeliest next token.
 
-The planted sentences are part of the text, but their own loss is not counted.
+And one text, Ruth, is read on without a gap, to 12,288 tokens, untouched and with YaRN:
+the loss of every 1,024 tokens, and the numbers planted in them. A planted sentence is
+part of the text, but its own loss is not counted. Everything runs on one thread.
 """
 
-import argparse
 import copy
 import random
 import time
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks.common import keep_freed_memory, machine, save, table
@@ -33,12 +31,14 @@ from lib.kv_cache import KVCache
 from lib.smollm import load_smollm2
 from lib.tied_head import tied_cross_entropy
 
-WIDTH, BASE, TRAINED, TOKENS, FACTOR = 64, 1e5, 8192, 10_240, 2.0
-PIECE, APART, SHORT = 512, 1024, 1024  # tokens at once, between needles, short texts
+WIDTH, BASE, TRAINED, FACTOR = 64, 1e5, 8192, 2.0
+FIRST, PIECE, LONG = 1024, 512, 12_288  # tokens before the gap, at once, of a long text
+GAPS = (0, 4096, 7168, 10_240, 14_336, 30_720)
 STARTS = {"Ruth": 7128, "Isaiah": 17_655, "Luke": 24_894}  # the first verse of each
 NAMES = ["alice", "kevin", "laura", "oscar", "nina", "diego", "sven", "yuki", "tara"]
-NAMES += ["hugo"]
+NAMES += ["hugo", "wendy", "igor"]
 LAST = 16  # queries at the end of a piece whose attention is measured
+IN_FULL = ("untouched", "YaRN")  # how the long text is read
 UNCOUNTED = -100
 
 # The list for long texts of Phi-3-mini-128k: 48 pairs, base 1e4, 4,096 to 131,072.
@@ -79,34 +79,35 @@ def ways() -> dict[str, tuple[list[float], float]]:
 
 
 def under(model, divisors: list[float], factor: float):
-    """Divide the speeds of the pairs at every length; keys are cached unrotated."""
-    lists = {"short_factor": divisors, "long_factor": divisors}
-    parameters = {"rope_type": "longrope", "attention_factor": factor, **lists}
-    parameters |= {"original_max_position_embeddings": TRAINED}
-    return model.with_options(rope_parameters=parameters)
+    """Make a model over the same weights whose pairs are slowed."""
+    other = model.with_options()
+    position = other.position
+    position.inv_freq = position.inv_freq / torch.tensor(divisors, dtype=torch.float64)
+    position.attention_factor = factor
+    return other
 
 
-def plant(tokenizer, verse: int, seed: int) -> tuple[Tensor, Tensor, list]:
-    """Make a text of 10,240 tokens with a sentence to remember in every 1,024.
+def plant(tokenizer, verse: int, seed: int, tokens: int, apart: int):
+    """Make a text with a sentence to remember in the middle of every `apart` tokens.
 
     Returns:
-        ids `[1, T]`, targets `[T]` of which planted ones do not count, and for each
-        sentence its place, name and number, and the ids of both its halves.
+        ids `[1, tokens + 512]`, targets `[tokens + 512]` of which planted ones do not
+        count, and for each sentence its place, number, and the ids of both halves.
     """
-    draw = random.Random(seed)
+    draw, total = random.Random(seed), tokens + PIECE
     words = (word for line in load_kjv()[verse:] for word in line)
-    source = tokenizer.encode(" ".join(next(words) for _ in range(TOKENS))).ids
+    source = tokenizer.encode(" ".join(next(words) for _ in range(total))).ids
     ids, planted, needles = [], [], []
-    for name in NAMES:
-        place = len(needles) * APART + APART // 2
+    for name in NAMES[: tokens // apart]:
+        place = len(needles) * apart + apart // 2
         digits = "".join(str(draw.randrange(10)) for _ in range(5))
         asked = tokenizer.encode(f" the secret number of {name} is ").ids
         answer = tokenizer.encode(digits).ids
         read = len(ids) - len(planted)
         ids += source[read : read + place - len(ids)] + asked + answer
         planted += range(place, len(ids))
-        needles.append((place, name, digits, asked, answer))
-    ids = torch.tensor((ids + source[len(ids) - len(planted) :])[:TOKENS])
+        needles.append((place, digits, asked, answer))
+    ids = torch.tensor((ids + source[len(ids) - len(planted) :])[:total])
     targets = ids.clone()
     targets[planted] = UNCOUNTED
     targets = targets.roll(-1)
@@ -136,70 +137,90 @@ def watch(model, log: list[list[float]]) -> None:
     position.attend = attend
 
 
-def ask(model, cache: KVCache, question: list[int], answer: list[int]) -> dict:
-    """Ask for one number, with the cache left as it was."""
-    ids = torch.tensor([question + answer[:-1]])
-    logits = model(ids, cache=copy.deepcopy(cache))[0, -len(answer) :]  # [5, V]
-    said = logits.argmax(-1).tolist()
-    nats = cross_entropy(logits, torch.tensor(answer)).item()
-    return {"right": said == answer, "said": said, "nats a digit": nats}
+def loss_of(model, text: tuple, part: slice, gap: int = 0, cache=None) -> float:
+    """Read a part of a text, its positions moved on by a gap; the mean loss."""
+    ids, targets, _ = text
+    positions = torch.arange(part.start, part.stop) + gap
+    hidden = model.hidden(ids[:, part], positions, cache)[0]
+    return tied_cross_entropy(hidden, model.embedding.weight, targets[part]).item()
+
+
+def ask(model, needles: list, cache: KVCache, gap: int = 0) -> list[dict]:
+    """Ask for every number after what was read, with the cache left as it was."""
+    answers = []
+    for place, number, question, answer in needles:
+        ids = torch.tensor([question + answer[:-1]])
+        positions = torch.arange(ids.shape[1]) + cache.seq_len + gap
+        logits = model(ids, positions, copy.deepcopy(cache))[0, -len(answer) :]
+        said, nats = logits.argmax(-1), cross_entropy(logits, torch.tensor(answer))
+        told = {"place": place, "number": number, "said": said.tolist()}
+        told |= {"right": said.tolist() == answer, "nats a digit": nats.item()}
+        answers.append(told)
+    return answers
 
 
 @torch.inference_mode()
-def read(model, text: tuple, cache: KVCache, stop: int) -> dict:
-    """Read on to a place, in pieces, then ask for the numbers told so far."""
-    (ids, targets, needles), log, losses, start = text, [], [], cache.seq_len
+def read_apart(model, text: tuple) -> dict:
+    """Read the first part, then the second at every gap, and by itself."""
+    cache, log, last = KVCache(model.config.num_layers), [], slice(FIRST, FIRST + PIECE)
     watch(model, log)
-    for begin in range(start, stop, PIECE):
-        piece = slice(begin, begin + PIECE)
-        hidden = model.hidden(ids[:, piece], cache=cache)[0]
-        given = hidden, model.embedding.weight, targets[piece]
-        losses.append(tied_cross_entropy(*given).item())
-    answers = [
-        {"place": place, "name": name, "number": number} | ask(model, cache, *halves)
-        for place, name, number, *halves in needles
-        if place < stop
+    pieces = [slice(begin, begin + PIECE) for begin in range(0, FIRST, PIECE)]
+    first = [loss_of(model, text, piece, cache=cache) for piece in pieces]
+    entropies = torch.tensor(log).view(len(pieces), -1, 2).mean(1)  # [pieces, 2]
+    at = [
+        {
+            "gap": gap,
+            "loss": loss_of(model, text, last, gap, copy.deepcopy(cache)),
+            "numbers": ask(model, text[2], cache, gap),
+        }
+        for gap in GAPS
     ]
-    entropies = torch.tensor(log).view(len(losses), -1, 2).mean(1)  # [pieces, 2]
-    found = {"from": start, "to": stop, "loss": losses, "numbers": answers}
-    with_factor, without = entropies.T.tolist()
-    return found | {"entropy": with_factor, "entropy, no factor": without}
+    found = {"first": first, "alone": loss_of(model, text, last), "at": at}
+    return found | dict(
+        zip(("entropy", "no factor"), entropies.T.tolist(), strict=True)
+    )
 
 
-def readings_of(text: tuple, model):
-    """Read one text to the trained length, then on under every way, and yield each."""
-    cache = KVCache(model.config.num_layers)
-    plain = [1.0] * (WIDTH // 2), 1.0
-    yield "untouched", read(under(model, *plain), text, cache, TRAINED)
-    for way, given in ways().items():
-        yield way, read(under(model, *given), text, copy.deepcopy(cache), TOKENS)
-    for way, given in ways().items():
-        fresh = KVCache(model.config.num_layers)
-        yield way, read(under(model, *given), text, fresh, SHORT)
+@torch.inference_mode()
+def read_on(model, text: tuple) -> dict:
+    """Read a long text in pieces, then ask for its numbers."""
+    cache, log = KVCache(model.config.num_layers), []
+    watch(model, log)
+    pieces = [slice(begin, begin + PIECE) for begin in range(0, LONG, PIECE)]
+    means = torch.tensor([loss_of(model, text, piece, cache=cache) for piece in pieces])
+    counts = (text[1][:LONG] != UNCOUNTED).view(-1, PIECE).sum(1)  # of each piece
+    sums, counts = (x.view(-1, 2).sum(1) for x in (means * counts, counts))
+    found = {"loss": (sums / counts).tolist(), "numbers": ask(model, text[2], cache)}
+    entropies = torch.tensor(log).view(len(pieces), -1, 2).mean(1)  # [pieces, 2]
+    return found | dict(
+        zip(("entropy", "no factor"), entropies.T.tolist(), strict=True)
+    )
 
 
 def main() -> None:
-    """Read, print and save after each text."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--texts", type=int, default=len(STARTS))
-    arguments = parser.parse_args()
+    """Read, print and save."""
     torch.set_num_threads(1)
     keep_freed_memory(True)
     model, tokenizer = load_smollm2("cpu", torch.float32)
-    setting = {"trained": TRAINED, "tokens": TOKENS, "piece": PIECE, "factor": FACTOR}
+    setting = {"trained": TRAINED, "factor": FACTOR, "gaps": GAPS, "first": FIRST}
     setting |= {"divisors": {way: given[0] for way, given in ways().items()}}
-    readings, begin = [], time.perf_counter()
-    for seed, (name, verse) in list(enumerate(STARTS.items()))[: arguments.texts]:
-        for way, found in readings_of(plant(tokenizer, verse, seed), model):
-            for told in found["numbers"]:
-                told["said"] = tokenizer.decode(told["said"])
-            readings.append({"text": name, "way": way} | found)
-            mean, right = np.mean(found["loss"]), [t["right"] for t in found["numbers"]]
-            row = {"text": name, "way": way, "from": found["from"], "to": found["to"]}
-            row |= {"mean loss": float(mean), "numbers": f"{sum(right)}/{len(right)}"}
-            row |= {"minutes so far": (time.perf_counter() - begin) / 60}
-            print(table([row]).splitlines()[-1], flush=True)
-        save("rope_scaling", {"machine": machine(), **setting, "readings": readings})
+    apart, begin = [], time.perf_counter()
+    for seed, (name, verse) in enumerate(STARTS.items()):
+        text = plant(tokenizer, verse, seed, FIRST, FIRST // 8)
+        for way, given in ways().items():
+            found = read_apart(under(model, *given), text)
+            apart.append({"text": name, "way": way} | found)
+            row = {"text": name, "way": way, "alone": found["alone"]}
+            row |= {f"gap {at['gap']}": at["loss"] for at in found["at"]}
+            row |= {"minutes": (time.perf_counter() - begin) / 60}
+            print(table([row]), flush=True)
+    text, whole = plant(tokenizer, STARTS["Ruth"], 0, LONG, 1024), {}
+    for way in IN_FULL:
+        whole[way] = read_on(under(model, *ways()[way]), text)
+        print(way, [round(loss, 2) for loss in whole[way]["loss"]], flush=True)
+    setting |= {"minutes": (time.perf_counter() - begin) / 60}
+    results = {**setting, "apart": apart, "whole": whole}
+    save("rope_scaling", {"machine": machine(), **results})
 
 
 if __name__ == "__main__":
