@@ -73,7 +73,6 @@ def ways() -> dict[str, tuple[list[float], float]]:
     stretch = (1 + np.log(FACTOR) / np.log(TRAINED)) ** 0.5
     frozen = [1.0] * 20 + [1e9] * 12  # the 12 pairs that never finish a turn
     divisors["LongRoPE-like"] = like_phi3(), float(stretch)
-    divisors["YaRN, no factor"] = divisors["YaRN"][0], 1.0
     divisors["slow pairs frozen"] = frozen, 1.0
     return divisors
 
@@ -218,7 +217,6 @@ def main() -> None:
     for way in IN_FULL:
         whole[way] = read_on(under(model, *ways()[way]), text)
         print(way, [round(loss, 2) for loss in whole[way]["loss"]], flush=True)
-    setting |= {"minutes": (time.perf_counter() - begin) / 60}
     results = {**setting, "apart": apart, "whole": whole}
     save("rope_scaling", {"machine": machine(), **results})
 
