@@ -7,7 +7,7 @@ that names it; a string or a bool in its place is a TypeError.
 
 from lib.rope_scaling.by_length import dynamic_ntk_inv_freq, longrope_inv_freq
 from lib.rope_scaling.config import depends_on_length, rope_type
-from lib.rope_scaling.frequencies import rope_inv_freq, wavelengths
+from lib.rope_scaling.frequencies import rope_inv_freq, unseen_angles, wavelengths
 from lib.rope_scaling.published import scaled_inv_freq
 from lib.rope_scaling.scalings import (
     linear_inv_freq,
@@ -28,6 +28,7 @@ __all__ = [
     "rope_inv_freq",
     "rope_type",
     "scaled_inv_freq",
+    "unseen_angles",
     "wavelengths",
     "yarn_inv_freq",
     "yarn_softmax_scale",

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from lib.checks import even_width, number
+from lib.checks import check_size, even_width, number
 from lib.device import exact_device
 
 
@@ -51,6 +51,46 @@ def wavelengths(inv_freq: Tensor) -> Tensor:
         [6.2831854820251465, inf]
     """
     return 2 * math.pi / inv_freq
+
+
+def unseen_angles(
+    inv_freq: Tensor, trained_inv_freq: Tensor, length: int, trained_length: int
+) -> Tensor:
+    """Compute which share of its angles at a length each pair never met in training.
+
+    A pair meets the arc from 0 to inv_freq · length, and all angles once it has turned
+    around. Whether it met an angle often is not counted.
+
+    Args:
+        inv_freq: the speeds at hand, `[d/2]`, radians a token, none negative.
+        trained_inv_freq: those that the model was trained with, `[d/2]`.
+        length: tokens that are read, at least 1.
+        trained_length: tokens of the longest text in training, at least 1.
+
+    Returns:
+        `[d/2]`, from 0 (all angles are known) to 1.
+
+    Raises:
+        ValueError: a length below 1, or different numbers of pairs.
+
+    Source: the argument for interpolation in Chen et al. 2023, pair by pair.
+
+    Example:
+        >>> speeds = rope_inv_freq(4, base=1e4)  # 6.3 and 628 tokens a turn
+        >>> unseen_angles(speeds, speeds, length=400, trained_length=100).tolist()
+        [0.0, 0.75]
+    """
+    length = check_size("length", length)
+    trained_length = check_size("trained_length", trained_length)
+    if inv_freq.shape != trained_inv_freq.shape:
+        raise ValueError(
+            f"inv_freq {list(inv_freq.shape)} and trained_inv_freq "
+            f"{list(trained_inv_freq.shape)} must have the same pairs"
+        )
+    arc = (inv_freq * length / (2 * math.pi)).clamp(max=1)  # [d/2] turns
+    known = (trained_inv_freq * trained_length / (2 * math.pi)).clamp(max=1)
+    new = (arc - known).clamp(min=0)
+    return torch.where(new > 0, new / arc, new)
 
 
 def blend(inv_freq: Tensor, factor: float, kept: Tensor) -> Tensor:

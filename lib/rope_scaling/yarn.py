@@ -25,7 +25,8 @@ def yarn_inv_freq(
     """Keep the fast pairs, divide the slow ones, and blend those between (YaRN).
 
     The blend is linear in the number of the pair, as in the released code; the paper
-    has it linear in the number of turns, and the two differ by up to 73 %.
+    has it linear in the number of turns. For the pairs of Llama 2 the speeds differ by
+    up to 73 % at factor 4 and 130 % at factor 8.
 
     Args:
         rotary_dim, base, device: as for `rope_inv_freq`.
