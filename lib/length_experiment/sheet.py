@@ -126,8 +126,8 @@ def cheat_sheet(results: Sequence[Result]) -> str:
         results: of all encodings in `FACTS`, any number of seeds.
 
     Returns:
-        The table. Losses are in nats: the mean over seeds at the shortest length, the
-        least and the most at the longest, as of the shares of recalled digits.
+        The table. Losses are in nats, the mean over seeds at the shortest length and
+        the least and the most at the longest, as of the shares of recalled digits.
 
     Raises:
         KeyError: an encoding without a result.
