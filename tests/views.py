@@ -15,6 +15,9 @@ from build import HTML
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
 PAGES = [page for page in EVERY if not page.startswith("_")]  # without the theme's own
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+# Colours that change with the theme do so in a fraction of a second.
+SETTLED = """() => Promise.allSettled(document.getAnimations()
+  .filter((moving) => moving instanceof CSSTransition).map((one) => one.finished))"""
 # axe's rules of structure are run once a page, its rules of colour once a palette.
 COLOUR_RULES = ("color-contrast", "link-in-text-block")
 STRUCTURE = {"rules": {rule: {"enabled": False} for rule in COLOUR_RULES}}
@@ -84,6 +87,7 @@ def look(tab: Watched, colours: str, width: int) -> None:
     tab.page.emulate_media(color_scheme=colours)
     themed = f"document.documentElement.dataset.theme === '{colours}'"
     tab.page.wait_for_function(themed, timeout=5_000)
+    tab.page.evaluate(SETTLED)
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.foreign == []
     assert tab.errors == []

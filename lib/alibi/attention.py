@@ -74,7 +74,7 @@ def alibi_attention(
     order = _places(q, k, None, None) if in_order else places
     if q.shape[2] == 0 or k.shape[2] == 0:
         return q.new_zeros(*q.shape[:3], v.shape[3])
-    if min(q.shape[2], k.shape[2]) <= FEW and not is_watched(q, k, v, slopes):
+    if not is_watched(q, k, v, slopes) and min(q.shape[2], k.shape[2]) <= FEW:
         return causal_attention(q, k, v, mask, _bias(q, slopes, *places), *order)
     seen = _seen(*order, mask)  # [1 or B, Tq]
     causal = in_order and q.shape[2] == k.shape[2]

@@ -1,5 +1,6 @@
 """The rows that are read: text as characters, and text that hides a digit."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +25,8 @@ def load_characters() -> tuple[Tensor, Tensor]:
         ('in the beginning god crea', 200000)
     """
     text = " ".join(" ".join(verse) for verse in load_kjv())
-    ids = torch.frombuffer(bytearray(text.encode("ascii", "ignore")), dtype=torch.uint8)
+    codes = np.frombuffer(text.encode("ascii", "ignore"), np.uint8)
+    ids = torch.from_numpy(codes.copy())
     return ids[:-HELD_OUT].long(), ids[-HELD_OUT:].long()
 
 
