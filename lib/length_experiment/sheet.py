@@ -126,8 +126,8 @@ def cheat_sheet(results: Sequence[Result]) -> str:
         results: of all encodings in `FACTS`, any number of seeds.
 
     Returns:
-        The table. Losses are in nats: the mean over seeds at the shortest length, the
-        least and the most at the longest, as of the shares of recalled digits.
+        The table. Losses, in nats, are means over seeds at the shortest length; at the
+        longest they and the shares of recalled digits are the least and the most.
 
     Raises:
         KeyError: an encoding without a result.

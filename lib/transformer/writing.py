@@ -93,8 +93,8 @@ def generate(
 
     Raises:
         ValueError: max_new_tokens below 0, a row that ends in padding.
-        IndexError: an eos_id outside the vocabulary.
-        And what the model and `choose_tokens` refuse.
+        IndexError: an eos_id outside the vocabulary; and what the model and
+            `choose_tokens` refuse.
 
     Example:
         >>> from lib.transformer import PRESETS, Transformer
