@@ -11,6 +11,8 @@ LONGEST = (
     "tests/book/test_lab.py",
     "tests/book/test_views_phone.py",
     "chapters/15_tied_head.ipynb",
+    "chapters/14_length_extrapolation.ipynb",
+    "chapters/11_rope_scaling.ipynb",
     "chapters/04_glove.ipynb",
     "chapters/03_word2vec.ipynb",
     "chapters/09_learned.ipynb",

@@ -1,12 +1,15 @@
 """Attention with ALiBi: what the bias costs, beside causal attention without one.
 
-`python -m benchmarks.bench_alibi` prints a table and saves `results/alibi.json`. Time
-is a ratio to `scaled_dot_product_attention` with `is_causal=True` and no bias; memory
-is the peak above the inputs. Peers get their masks and biases ready-made, off the
-clock; their memory counts them.
+`python -m benchmarks.bench_alibi` prints a table and saves `results/alibi.json`. What
+many calls can share, a mask or a bias, is set-up, and told from the call. Time is also
+a ratio to `scaled_dot_product_attention` with `is_causal=True` and no bias. Memory is
+a peak: "set-up MB" above the inputs, "call MB" above what set-up has left, "extra MB"
+above the inputs over both. Compiling is off clock and ruler.
 """
 
+import math
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +28,7 @@ from benchmarks.common import (
     save,
     table,
 )
-from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
+from lib.alibi import alibi_attention, alibi_slopes
 
 HEADS, WIDTH = 8, 64
 SLOPES = alibi_slopes(HEADS)
@@ -36,10 +39,11 @@ Way = Callable[[], Tensor]
 class Inputs:
     """q, k and v of one length, also as the one tensor that BLOOM and MPT take."""
 
-    def __init__(self, tokens: int):
+    def __init__(self, tokens: int, device: str = "cpu"):
         generator = torch.Generator().manual_seed(0)
-        q, k, v = torch.randn(3, 1, HEADS, tokens, WIDTH, generator=generator)
-        self.tokens = tokens
+        drawn = torch.randn(3, 1, HEADS, tokens, WIDTH, generator=generator)
+        q, k, v = drawn.to(device)
+        self.tokens, self.device = tokens, device
         self.apart = [x.clone().requires_grad_() for x in (q, k, v)]  # [1, H, T, D]
         stacked = torch.stack([q, k, v])[:, 0]  # [3, H, T, D]
         by_head = stacked.permute(2, 1, 0, 3).reshape(1, tokens, -1)  # BLOOM: H, 3, D
@@ -60,9 +64,17 @@ def ours(given: Inputs) -> Way:
 
 def bias_mask(given: Inputs) -> Way:
     """SDPA with the whole bias as its mask."""
-    places = torch.arange(given.tokens)
-    bias = alibi_bias(SLOPES, places, places)
+    bias = whole_bias(given.tokens, given.device)
     return lambda: scaled_dot_product_attention(*given.apart, attn_mask=bias)
+
+
+def whole_bias(tokens: int, device: str) -> Tensor:
+    """Write the bias `[1, H, T, T]` in place, so that no copy lies beside it."""
+    bias = torch.empty(1, HEADS, tokens, tokens, device=device)
+    places = torch.arange(tokens, device=device, dtype=torch.float32)
+    for head, slope in enumerate(SLOPES.tolist()):
+        torch.sub(places, places[:, None], out=bias[0, head]).mul_(slope)
+    return bias.masked_fill_(places > places[:, None], -math.inf)
 
 
 def bloom(given: Inputs) -> Way:
@@ -70,10 +82,11 @@ def bloom(given: Inputs) -> Way:
     config = BloomConfig(hidden_size=HEADS * WIDTH, n_head=HEADS)
     layer = BloomAttention(config, layer_idx=0).eval()
     layer.query_key_value, layer.dense = nn.Identity(), nn.Identity()
-    alibi = build_alibi_tensor(torch.ones(1, given.tokens), HEADS, torch.float32)
-    mask = torch.full((given.tokens, given.tokens), torch.finfo(torch.float32).min)
-    mask = mask.triu_(1)[None, None]
-    residual = torch.zeros(1, given.tokens, HEADS * WIDTH)
+    real = torch.ones(1, given.tokens, device=given.device)
+    alibi = build_alibi_tensor(real, HEADS, torch.float32)
+    square, lowest = (given.tokens, given.tokens), torch.finfo(torch.float32).min
+    mask = torch.full(square, lowest, device=given.device).triu_(1)[None, None]
+    residual = torch.zeros(1, given.tokens, HEADS * WIDTH, device=given.device)
     return lambda: _heads(layer(given.by_head, residual, alibi, mask)[0])
 
 
@@ -82,18 +95,14 @@ def mpt(given: Inputs) -> Way:
     config = MptConfig(d_model=HEADS * WIDTH, n_heads=HEADS, max_seq_len=given.tokens)
     layer = MptAttention(config, layer_idx=0).eval()
     layer.Wqkv, layer.out_proj = nn.Identity(), nn.Identity()
-    bias = build_mpt_alibi_tensor(HEADS, given.tokens)
-    mask = torch.ones(given.tokens, given.tokens, dtype=torch.bool).triu_(1)
+    bias = build_mpt_alibi_tensor(HEADS, given.tokens, device=given.device)
+    places = torch.arange(given.tokens, device=given.device)
+    mask = places > places[:, None]
     return lambda: _heads(layer(given.by_part, bias, attention_mask=mask)[0])
 
 
 def _heads(mixed: Tensor) -> Tensor:
     return mixed.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)  # [1, H, T, D]
-
-
-def add_bias(score: Tensor, _: Tensor, head: Tensor, query: Tensor, key: Tensor):
-    """ALiBi as a `score_mod` of flex_attention."""
-    return score + SLOPES[head] * (key - query)
 
 
 def causal(_: Tensor, __: Tensor, query: Tensor, key: Tensor):
@@ -102,18 +111,27 @@ def causal(_: Tensor, __: Tensor, query: Tensor, key: Tensor):
 
 
 compiled_flex = torch.compile(flex_attention, dynamic=False)
+compiled_mask = torch.compile(create_block_mask, dynamic=False)  # else it holds T × T
+
+
+@cache
+def price_on(device: str):
+    """Make the `score_mod` once: another one would be compiled anew."""
+    slopes = SLOPES.to(device)
+
+    def add_bias(score: Tensor, _: Tensor, head: Tensor, query: Tensor, key: Tensor):
+        return score + slopes[head] * (key - query)
+
+    return add_bias
 
 
 def flex(given: Inputs) -> Way:
-    """flex_attention, compiled for this length before the clock starts."""
-    mask = create_block_mask(causal, None, None, given.tokens, given.tokens, "cpu")
+    """flex_attention and its block mask; the first of both at a length compiles."""
+    size = given.tokens
+    mask = compiled_mask(causal, None, None, size, size, given.device)
     q, k, v = (x.detach() for x in given.apart)
-
-    def call() -> Tensor:
-        return compiled_flex(q, k, v, score_mod=add_bias, block_mask=mask)
-
-    call()
-    return call
+    price = price_on(given.device)
+    return lambda: compiled_flex(q, k, v, score_mod=price, block_mask=mask)
 
 
 WAYS = {
@@ -144,23 +162,46 @@ def bind(way: Way, given: Inputs, backward: bool) -> Callable[[], object]:
     return with_backward(way, given) if backward else torch.no_grad()(way)
 
 
-def peaks(tokens: int, backward: bool) -> dict[str, int]:
-    """Take the peak of each way, its preparation included, in bytes."""
-    given = Inputs(tokens)
-    return {
-        name: peak_extra_bytes(lambda w=WAYS[name]: bind(w(given), given, backward)())
-        for name in compared(tokens, backward)
+def peaks(tokens: int, backward: bool, device: str = "cpu") -> dict[str, dict]:
+    """Take the peaks of each way, in bytes."""
+    given = Inputs(tokens, device)
+    names = compared(tokens, backward)
+    return {name: peaks_of(WAYS[name], given, backward) for name in names}
+
+
+def peaks_of(make: Callable[[Inputs], Way], given: Inputs, backward: bool) -> dict:
+    """Take the peak of set-up, of a call that has it ready, and of both together."""
+
+    def both() -> None:
+        bind(make(given), given, backward)()
+
+    both()  # compiles
+    found = {
+        "set-up": peak_extra_bytes(lambda: make(given)),
+        "extra": peak_extra_bytes(both),
     }
+    ready = bind(make(given), given, backward)
+    return found | {"call": peak_extra_bytes(ready)}
 
 
-def seconds(tokens: int, backward: bool) -> dict[str, float]:
-    """Time the ways in turn."""
-    given = Inputs(tokens)
+def seconds(tokens: int, backward: bool, device: str = "cpu") -> dict[str, float]:
+    """Time one call of each way, in turn."""
+    given = Inputs(tokens, device)
     ways = {name: WAYS[name](given) for name in compared(tokens, backward)}
     bound = {name: bind(way, given, backward) for name, way in ways.items()}
     if not backward:
         check(bound)
     return medians(interleave(bound, rounds=ROUNDS[tokens]))
+
+
+def set_up_seconds(
+    tokens: int, backward: bool, device: str = "cpu"
+) -> dict[str, float]:
+    """Time what each way prepares before its calls, in turn."""
+    given = Inputs(tokens, device)
+    names = compared(tokens, backward)
+    made = {name: lambda name=name: WAYS[name](given) for name in names}
+    return medians(interleave(made, rounds=ROUNDS[tokens], warmup=1))
 
 
 def check(ways: dict[str, Way]) -> None:
@@ -170,6 +211,26 @@ def check(ways: dict[str, Way]) -> None:
         assert (out - outputs["SDPA, bias as mask"]).abs().max() < 5e-3, name
 
 
+def rows_of(
+    tokens: int, backward: bool, found: dict, set_up: dict, memory: dict
+) -> list[dict]:
+    """Lay out the times and peaks of one length and direction, a row a way."""
+    return [
+        {
+            "T": tokens,
+            "pass": "forward + backward" if backward else "forward",
+            "way": name,
+            "times no bias": found[name] / found["no bias"],
+            "seconds": found[name],
+            "set-up seconds": set_up[name],
+            "set-up MB": memory[name]["set-up"] / 1e6,
+            "call MB": memory[name]["call"] / 1e6,
+            "extra MB": memory[name]["extra"] / 1e6,
+        }
+        for name in found
+    ]
+
+
 def main() -> None:
     print(f"{HEADS} heads, width {WIDTH}, fp32", flush=True)
     passes = [(tokens, backward) for backward in (False, True) for tokens in ROUNDS]
@@ -177,19 +238,8 @@ def main() -> None:
     memory = {run: peaks(*run) for run in passes}
     keep_freed_memory(True)
     rows = []
-    for tokens, backward in passes:
-        found = seconds(tokens, backward)
-        measured = [
-            {
-                "T": tokens,
-                "pass": "forward + backward" if backward else "forward",
-                "way": name,
-                "times no bias": found[name] / found["no bias"],
-                "seconds": found[name],
-                "extra MB": memory[tokens, backward][name] / 1e6,
-            }
-            for name in found
-        ]
+    for run in passes:
+        measured = rows_of(*run, seconds(*run), set_up_seconds(*run), memory[run])
         print(table(measured), flush=True)
         rows += measured
     save("alibi", {"machine": machine("transformers"), "attention": rows})

@@ -52,7 +52,8 @@ def ours(positions, compiled=False):
     rotate = torch.compile(apply_rope, dynamic=True) if compiled else apply_rope
 
     def way(layout):
-        cos, sin = RotaryEmbedding(WIDTH, layout=layout).cos_sin(positions)
+        rotary = RotaryEmbedding(WIDTH, layout=layout).to(positions.device)
+        cos, sin = rotary.cos_sin(positions)
         return lambda q, k: [rotate(by_heads(x), cos, sin, layout) for x in (q, k)]
 
     ending = ", compiled" if compiled else ""
@@ -72,15 +73,16 @@ def torchtune_class():
 def llama(positions, dtype):
     """The tables of transformers' Llama in the dtype of the model, as it makes them."""
     config = LlamaConfig(head_dim=WIDTH, num_attention_heads=Q_HEADS)
-    rotary = modeling_llama.LlamaRotaryEmbedding(config)
-    cos, sin = rotary(torch.empty(0, dtype=dtype), positions[None])
+    rotary = modeling_llama.LlamaRotaryEmbedding(config).to(positions.device)
+    like = torch.empty(0, dtype=dtype, device=positions.device)
+    cos, sin = rotary(like, positions[None])
     rotate = modeling_llama.apply_rotary_pos_emb
     return lambda q, k: rotate(by_heads(q), by_heads(k), cos, sin)
 
 
 def meta(positions):
     """The complex form of Llama's own code, after its public definition."""
-    inv_freq = 1e4 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
+    inv_freq = 1e4 ** (-torch.arange(0, WIDTH, 2, device=positions.device) / WIDTH)
     angles = torch.outer(positions.float(), inv_freq)
     turns = torch.polar(torch.ones_like(angles), angles)[:, None]  # [T, 1, D/2]
 
@@ -93,9 +95,10 @@ def meta(positions):
 
 def peers(positions, dtype):
     """Each peer as its own models call it, with its cache already filled."""
-    tune = torchtune_class()(WIDTH, max_seq_len=len(positions))
-    lucid = PeerOfLucidrains(WIDTH, cache_max_seq_len=len(positions))
-    freqs, scale = PeerOfXTransformers(WIDTH)(positions)
+    device = positions.device
+    tune = torchtune_class()(WIDTH, max_seq_len=len(positions)).to(device)
+    lucid = PeerOfLucidrains(WIDTH, cache_max_seq_len=len(positions)).to(device)
+    freqs, scale = PeerOfXTransformers(WIDTH).to(device)(positions)
     return {
         "transformers Llama": llama(positions, dtype),
         "torchtune": lambda q, k: (tune(q), tune(k)),
@@ -115,17 +118,18 @@ def with_backward(way, q, k):
     return lambda: torch.autograd.grad(way(q, k), (q, k), upstream)
 
 
-def contenders(length, dtype, backward):
+def contenders(length, dtype, backward, device="cpu", compiled=True):
     """Name → a function of no arguments, for one length, dtype and direction."""
     generator = torch.Generator().manual_seed(0)
     q, k = (
         torch.randn(1, length, heads, WIDTH, generator=generator)
-        .to(dtype)
+        .to(device, dtype)
         .requires_grad_(backward)
         for heads in (Q_HEADS, K_HEADS)
     )
-    positions = torch.arange(length)
-    ways = ours(positions) | ours(positions, compiled=True) | peers(positions, dtype)
+    positions = torch.arange(length, device=device)
+    quick = ours(positions, compiled=True) if compiled else {}
+    ways = ours(positions) | quick | peers(positions, dtype)
     if backward:
         bare = (q.detach(), k.detach())
         calls = {name: with_backward(way, q, k) for name, way in ways.items()}
@@ -134,9 +138,9 @@ def contenders(length, dtype, backward):
     return {"copy": lambda: (q.clone(), k.clone()), **calls}
 
 
-def one_row(length, dtype, backward, rounds):
+def one_row(length, dtype, backward, rounds, device="cpu", compiled=True):
     """Time one row; all figures but the copy's own are multiples of the copy."""
-    calls = contenders(length, dtype, backward)
+    calls = contenders(length, dtype, backward, device, compiled)
     seconds = medians(interleave(calls, rounds, warmup=2))
     copy = seconds.pop("copy")
     return {

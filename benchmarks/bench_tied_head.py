@@ -73,13 +73,16 @@ WAYS: dict[str, Loss] = {
 }
 
 
-def problem(tokens: int) -> tuple[Tensor, Tensor, Tensor]:
+def problem(
+    tokens: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor, Tensor]:
     """Hidden states of length √d, a table with GPT-2's start, random targets."""
     generator = torch.Generator().manual_seed(0)
     hidden = torch.randn(tokens, WIDTH, generator=generator)
     weight = 0.02 * torch.randn(VOCABULARY, WIDTH, generator=generator)
     targets = torch.randint(0, VOCABULARY, (tokens,), generator=generator)
-    return hidden.requires_grad_(), weight.requires_grad_(), targets
+    hidden, weight = (x.to(device, dtype).requires_grad_() for x in (hidden, weight))
+    return hidden, weight, targets.to(device)
 
 
 class Step:
@@ -102,9 +105,9 @@ class Step:
         self.extra.append(peak_extra_bytes(self.run) - gradients)
 
 
-def steps() -> list[dict]:
+def steps(device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[dict]:
     """Time each way in turn, with its memory beyond inputs and their gradients."""
-    inputs = problem(TOKENS)
+    inputs = problem(TOKENS, device, dtype)
     ways = {name: Step(loss, inputs) for name, loss in WAYS.items()}
     seconds = medians(interleave(ways, rounds=ROUNDS))
     processor = medians({name: way.processor for name, way in ways.items()})

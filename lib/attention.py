@@ -6,13 +6,13 @@ added, and a query that may see nothing gets zeros instead of NaN.
 """
 
 import math
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from lib.checks import check_heads, check_mask, check_positions, check_size
+from lib.device import without_autocast
 
 
 def attention(
@@ -58,7 +58,7 @@ def attention(
         _check_visible(visible, shape)
     if bias is not None:
         _check_grid("bias", bias, shape, heads=(q.shape[1],))
-        finite = bias.detach() > -math.inf
+        finite = bias.detach() != -math.inf  # a NaN is to be seen
         visible = finite if visible is None else visible & finite
     if visible is None:
         return _attend(q, k, v, scale)
@@ -82,9 +82,8 @@ def _attend_in_fp32(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float | None
 ) -> Tensor:
     """Add the bias at its own precision, which autocast would take away."""
-    wide, kind = torch.promote_types(q.dtype, torch.float32), q.device.type
-    known = torch.amp.is_autocast_available(kind)  # not for the meta device
-    with torch.autocast(kind, enabled=False) if known else nullcontext():
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with without_autocast(q.device.type):
         out = _attend(
             q.to(wide), k.to(wide), v.to(wide), scale, attn_mask=bias.to(wide)
         )
@@ -105,16 +104,20 @@ def visible_keys(
     Returns:
         bool `[1 or B, 1, Tq, Tk]`.
 
+    Raises:
+        ValueError: shapes that do not fit, a mask of other numbers than 0 and 1.
+        TypeError: positions that are not integers, a mask of floats (an additive one).
+
     Example:
         >>> visible_keys(torch.tensor([1]), torch.arange(3)).tolist()
         [[[[True, True, False]]]]
     """
-    seen = k_positions[..., None, :] <= q_positions[..., :, None]  # [.., Tq, Tk]
-    seen = seen.unsqueeze(-3)  # [.., 1, Tq, Tk]
-    seen = seen if seen.dim() == 4 else seen[None]  # [1 or B, 1, Tq, Tk]
-    if mask is None:
-        return seen
-    return seen & _grid(mask)
+    batch = None if mask is None else len(mask)
+    q_places = check_positions("q_positions", q_positions, batch)
+    k_places = check_positions("k_positions", k_positions, batch)
+    seen = k_places[:, None, None, :] <= q_places[:, None, :, None]  # [.., 1, Tq, Tk]
+    mask = _check_mask(mask, batch, *seen.shape[2:])
+    return seen if mask is None else seen & _grid(mask)
 
 
 def causal_attention(
@@ -131,7 +134,8 @@ def causal_attention(
 
     Args:
         q, k, v, bias, scale: as for `attention`.
-        mask: bool or integers, `[B, Tk]` with 1 for real keys, or `[B, Tq, Tk]`.
+        mask: bool or integers, `[B, Tk]` with 1 for real keys, or `[B, Tq, Tk]`. The
+            values of hidden keys are multiplied by 0, so they must be finite.
         q_positions: integers `[Tq]` or `[B, Tq]`; those of the last Tq keys if None, so
             that a cached step needs no positions.
         k_positions: integers `[Tk]` or `[B, Tk]`; 0 … Tk - 1 if None.

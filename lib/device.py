@@ -97,6 +97,19 @@ def exact_device(device: torch.device | str | None) -> torch.device:
     return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
 
 
+def without_autocast(kind: str) -> contextlib.AbstractContextManager:
+    """Switch autocast off for a type of device, if it has one (meta has none).
+
+    Example:
+        >>> with torch.autocast("cpu"), without_autocast("cpu"):
+        ...     torch.is_autocast_enabled("cpu")
+        False
+    """
+    if not torch.amp.is_autocast_available(kind):
+        return contextlib.nullcontext()
+    return torch.autocast(kind, enabled=False)
+
+
 def outside_inference() -> contextlib.AbstractContextManager:
     """Leave `torch.inference_mode`, so that what is made here can serve training later.
 

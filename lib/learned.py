@@ -13,6 +13,7 @@ from lib.checks import (
     check_mask,
     check_ranges,
     check_size,
+    number,
 )
 
 
@@ -89,7 +90,7 @@ class LearnedPositionalEmbedding(nn.Module):
         dtype: floating-point dtype of the table.
 
     Raises:
-        ValueError: a size below 1, or a negative offset.
+        ValueError: a size below 1, a negative offset or `std`.
         TypeError: sizes that are not ints, positions that are not integers.
         IndexError: a position outside the table.
 
@@ -118,7 +119,8 @@ class LearnedPositionalEmbedding(nn.Module):
         super().__init__()
         rows = check_size("max_positions", max_positions)
         width = check_size("d_model", d_model)
-        self.offset, self.std = check_size("offset", offset, at_least=0), std
+        self.offset = check_size("offset", offset, at_least=0)
+        self.std = number("std", std, at_least=0)
         table = torch.empty(rows + self.offset, width, device=device, dtype=dtype)
         self.weight = nn.Parameter(table)  # [max_positions + offset, d_model]
         self.reset_parameters()

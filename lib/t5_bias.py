@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from lib.checks import check_integer, check_integers, check_size
+from lib.checks import check_integer, check_positions, check_size, number
 
 
 def t5_buckets(
@@ -29,8 +29,9 @@ def t5_buckets(
         int64 `[Tq, Tk]` or `[B, Tq, Tk]`, from 0 to num_buckets - 1.
 
     Raises:
-        ValueError: too few buckets to have near and far ones, or a max_distance that
-            leaves nothing to the far ones.
+        ValueError: too few buckets to have near and far ones, an odd number of them for
+            both ways, a max_distance that leaves nothing to the far ones, or shapes
+            that do not fit.
         TypeError: positions or sizes that are not integers.
 
     Source: Raffel et al. 2020, section 2.1; transformers 5.24.0, `T5Attention`.
@@ -39,8 +40,9 @@ def t5_buckets(
         >>> t5_buckets(torch.tensor([200]), torch.tensor([200, 199, 180, 0]))
         tensor([[ 0,  1, 17, 31]])
     """
-    check_integers("q_positions", q_positions)
-    check_integers("k_positions", k_positions)
+    q_places = check_positions("q_positions", q_positions)
+    batch = len(q_places) if len(q_places) > 1 else None
+    k_places = check_positions("k_positions", k_positions, batch)
     num_buckets = check_integer("num_buckets", num_buckets)
     max_distance = check_integer("max_distance", max_distance)
     ways = 2 if bidirectional else 1
@@ -51,7 +53,11 @@ def t5_buckets(
             f"{num_buckets} buckets and max_distance {max_distance}: needs at least "
             f"{2 * ways} buckets, and a distance above the {near} nearest"
         )
-    back = q_positions.long()[..., :, None] - k_positions.long()[..., None, :]
+    if num_buckets % ways:
+        raise ValueError(f"num_buckets must be even in both ways, got {num_buckets}")
+    back = q_places[:, :, None] - k_places[:, None, :]  # [1 or B, Tq, Tk]
+    if q_positions.dim() == k_positions.dim() == 1:
+        back = back[0]
     distance = back.abs() if bidirectional else back.clamp(min=0)  # [.., Tq, Tk]
     share = (distance.clamp(min=1).float() / near).log() / math.log(max_distance / near)
     far = (near + (share * (buckets - near)).long()).clamp(max=buckets - 1)
@@ -90,7 +96,7 @@ class T5RelativeBias(nn.Module):
         t5_buckets(here, here, bidirectional, num_buckets, max_distance)  # checks
         self.bidirectional, self.max_distance = bidirectional, max_distance
         self.weight = nn.Parameter(torch.empty(num_buckets, heads))  # [buckets, H]
-        self.std = std
+        self.std = number("std", std, at_least=0)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

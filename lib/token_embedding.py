@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lib.checks import check_ids, check_integer, check_size
+from lib.checks import check_ids, check_integer, check_size, number
 
 
 def table_bytes(vocab: int, dim: int, dtype: torch.dtype) -> int:
@@ -52,7 +52,7 @@ class TokenEmbedding(nn.Module):
         dtype: floating-point dtype of the table.
 
     Raises:
-        ValueError: a size below 1, or a negative `std`.
+        ValueError: a size below 1, a negative `std`, a factor that is not finite.
         TypeError: a size that is not an int, or ids that are not integers.
         IndexError: an id, or `padding_idx`, outside the table.
 
@@ -83,10 +83,9 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         rows = check_size("num_embeddings", num_embeddings)
         width = check_size("dim", dim)
-        if std < 0:
-            raise ValueError(f"std must not be negative, got {std}")
-        self.padding_idx = _row_number(padding_idx, rows)
-        self.scale, self.std, self.sparse = scale, std, sparse
+        self._padding_idx = _row_number(padding_idx, rows)
+        self.scale = None if scale is None else number("scale", scale)
+        self.std, self.sparse = number("std", std, at_least=0), sparse
         table = torch.empty(rows, width, device=device, dtype=dtype)
         self.weight = nn.Parameter(table)  # [V, dim]
         self.reset_parameters()
@@ -101,19 +100,22 @@ class TokenEmbedding(nn.Module):
         """Width of a row."""
         return self.weight.shape[1]
 
+    @property
+    def padding_idx(self) -> int | None:
+        """Number of the padding row, counted from 0, or None."""
+        return _row_number(self._padding_idx, len(self.weight))
+
     def reset_parameters(self) -> None:
         """Draw the table anew; the padding row, if there is one, is zero again."""
         with torch.no_grad():
             self.weight.normal_(0, self.std)
             if self.padding_idx is not None:
-                self.weight[_row_number(self.padding_idx, len(self.weight))].zero_()
+                self.weight[self.padding_idx].zero_()
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look the ids up: `[...]` integers to `[..., dim]` in the table's dtype."""
-        table = self.weight
-        ids = check_ids(ids, len(table))
-        padding_idx = _row_number(self.padding_idx, len(table))
-        rows = F.embedding(ids, table, padding_idx, sparse=self.sparse)
+        ids = check_ids(ids, len(self.weight))
+        rows = F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
         if self.scale is None:
             return rows  # [..., dim]
         return rows * torch.full((), self.scale, dtype=rows.dtype, device=rows.device)

@@ -10,17 +10,36 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers import BloomConfig, MptConfig
+from transformers import BloomConfig, FalconConfig, MptConfig
 from transformers.models.bloom.modeling_bloom import (
     BloomAttention,
     _get_alibi_slopes,
     build_alibi_tensor,
 )
+from transformers.models.falcon.modeling_falcon import FalconAttention
+from transformers.models.falcon.modeling_falcon import (
+    build_alibi_tensor as build_falcon_alibi,
+)
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor
 
-from lib.alibi import alibi_attention, alibi_bias, alibi_slopes, with_coordinates
+from lib.alibi import (
+    alibi_attention,
+    alibi_bias,
+    alibi_slopes,
+    attention,
+    with_coordinates,
+)
 from lib.attention import causal_attention
 from lib.learned import positions_from_mask
+
+
+@pytest.fixture(scope="module", autouse=True, params=["coordinates", "bias"])
+def way(request):
+    """Both ways to attend to a short text: that of a long one, and its own."""
+    few, attention.FEW = attention.FEW, {"coordinates": 0, "bias": 64}[request.param]
+    yield request.param
+    attention.FEW = few
+
 
 HALVES = [torch.float16, torch.bfloat16]
 FLOATS = [*HALVES, torch.float32, torch.float64]
@@ -160,6 +179,30 @@ def test_attention_equals_mpts(heads):
         mixed = alibi_attention(q, k, v, alibi_slopes(heads))
         ours = peer.out_proj(mixed.transpose(1, 2).flatten(2))
     assert torch.allclose(ours, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("heads", [4, 6])
+def test_falcon_adds_its_bias_before_the_scale(heads):
+    sizes = {"hidden_size": 16 * heads, "num_attention_heads": heads}
+    config = FalconConfig(**sizes, alibi=True, multi_query=False)
+    config._attn_implementation = "eager"
+    peer = FalconAttention(config, layer_idx=0).eval()
+    x = torch.randn(1, 7, 16 * heads)
+    hidden = torch.zeros(1, 1, 7, 7)
+    hidden.masked_fill_(torch.ones(7, 7).triu(1).bool(), torch.finfo(x.dtype).min)
+    with torch.no_grad():
+        alibi = build_falcon_alibi(torch.ones(1, 7), heads, torch.float32)
+        expected = peer(x, alibi, hidden)[0]
+        q, k, v = (
+            part.transpose(1, 2) for part in peer._split_heads(peer.query_key_value(x))
+        )
+        slopes = alibi_slopes(heads).bfloat16().float()
+        outputs = {
+            name: peer.dense(alibi_attention(q, k, v, m).transpose(1, 2).flatten(2))
+            for name, m in (("before", slopes / 4), ("after", slopes))  # √16 = 4
+        }
+    assert torch.allclose(outputs["before"], expected, atol=1e-6)
+    assert not torch.allclose(outputs["after"], expected, atol=1e-3)
 
 
 # Z5: a single query of a cached step stands where it stands.
@@ -393,6 +436,7 @@ def test_no_kernel_gets_an_empty_row(monkeypatch):
         return scaled_dot_product_attention(*args, attn_mask=attn_mask, **options)
 
     monkeypatch.setattr("lib.alibi.attention.scaled_dot_product_attention", spy)
+    monkeypatch.setattr("lib.alibi.attention.FEW", 0)
     now, held = torch.tensor([0, 1, 2, 3, 9]), torch.tensor([3, 2, 5, 4, 4])
     mask = torch.tensor([[1, 0, 1, 1, 1], [0] * 5])
     out = alibi_attention(*draw(), alibi_slopes(4), now, held, mask)
@@ -616,3 +660,18 @@ def test_masks_that_are_not_zero_and_one():
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, -1, 1, 1]])
     with pytest.raises(ValueError, match="0 and 1, got -1"):
         alibi_attention(*draw(), alibi_slopes(4), mask=mask)
+
+
+@pytest.mark.parametrize("gap", [100, 10_000, 1_000_000, 2**25])
+@pytest.mark.parametrize("tokens", [2, 4, 12, 64])
+def test_few_tokens_may_stand_any_distance_apart(gap, tokens, monkeypatch):
+    monkeypatch.setattr(attention, "FEW", 64)
+    torch.manual_seed(gap)
+    q, k, v = torch.randn(3, 1, 8, tokens, 64)
+    slopes, places = alibi_slopes(8), torch.arange(tokens)
+    places[tokens // 2 :] += gap
+    found = alibi_attention(q, k, v, slopes, places, places)
+    back = places[:, None] - places[None]
+    scores = q.double() @ k.double().mT / 8 - slopes.double()[:, None, None] * back
+    expected = scores.masked_fill(back < 0, -math.inf).softmax(-1) @ v.double()
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)

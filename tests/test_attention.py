@@ -446,3 +446,50 @@ def test_mask_of_other_numbers():
 def test_head_counts_that_do_not_divide(arguments, message):
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(*arguments)
+
+
+def test_a_nan_in_the_bias_is_seen():
+    q, k, v = torch.randn(3, 1, 1, 4, 8)
+    bias = torch.zeros(1, 1, 4, 4)
+    bias[..., 2] = math.nan
+    assert causal_attention(q, k, v, bias=bias)[0, 0, 2:].isnan().all()
+    bias[..., 2] = -math.inf
+    assert causal_attention(q, k, v, bias=bias).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((torch.ones(3), torch.arange(3)), TypeError, "q_positions must be an integer"),
+        ((torch.arange(3), torch.ones(3)), TypeError, "k_positions must be an integer"),
+        (
+            (torch.arange(3), torch.arange(3), torch.tensor([[-math.inf, 0.0, 0.0]])),
+            TypeError,
+            "mask must be bool or integers",
+        ),
+        (
+            (torch.arange(3), torch.arange(3), torch.tensor([[2, 7, 1]])),
+            ValueError,
+            "mask must hold 0 and 1, got 7",
+        ),
+        (
+            (torch.arange(3), torch.arange(3), torch.ones(1, 1).bool()),
+            ValueError,
+            r"mask must be \[1, 3\] or \[1, 3, 3\], got \[1, 1\]",
+        ),
+        (
+            (torch.arange(6).view(2, 3), torch.arange(3), torch.ones(4, 3).bool()),
+            ValueError,
+            r"q_positions must be \[T\] or \[4, T\], got \[2, 3\]",
+        ),
+    ],
+)
+def test_p10_visible_keys_checks_what_it_is_given(arguments, error, words):
+    with pytest.raises(error, match=words):
+        visible_keys(*arguments)
+
+
+def test_no_key_heads_are_refused():
+    q, k = torch.zeros(1, 2, 3, 4), torch.zeros(1, 0, 3, 4)
+    with pytest.raises(ValueError, match="2 query heads cannot share 0 key heads"):
+        causal_attention(q, k, k)

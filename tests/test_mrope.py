@@ -935,3 +935,11 @@ def test_p27_the_default_dtype_does_not_matter(dtype):
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "grid", [torch.tensor(3), [5], (1, 4), torch.ones(1, 1, 3).int()]
+)
+def test_p10_a_grid_of_another_shape_is_refused(grid):
+    with pytest.raises(ValueError, match=r"grid_thw must be \[3\] or \[1, 3\], got"):
+        vision_position_ids(grid)

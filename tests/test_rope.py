@@ -1139,3 +1139,13 @@ def test_p1_what_a_transform_has_not_wrapped_may_still_need_a_gradient(layout):
     (found,) = torch.autograd.grad(mapped(weights).sum(), x)
     (plain,) = torch.autograd.grad(apply_rope(x, cos, sin, layout).sum(), x)
     torch.testing.assert_close(found, plain * weights.sum())
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.func.linearize is a prototype
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_p1_linearizes(layout):
+    x, tangent = torch.randn(2, 1, 2, 5, 8)
+    tables = rope_cos_sin(torch.arange(5), rope_inv_freq(8))
+    turned, push = torch.func.linearize(lambda x: apply_rope(x, *tables, layout), x)
+    torch.testing.assert_close(turned, apply_rope(x, *tables, layout))
+    torch.testing.assert_close(push(tangent), apply_rope(tangent, *tables, layout))

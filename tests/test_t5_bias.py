@@ -77,3 +77,21 @@ def test_buckets_that_make_no_sense(options, message):
 def test_positions_of_another_type(places):
     with pytest.raises(TypeError, match="k_positions must be an integer tensor"):
         t5_buckets(torch.arange(3), places)
+
+
+@pytest.mark.parametrize(
+    ("positions", "options", "words"),
+    [
+        ((torch.zeros(2, 3).long(), torch.zeros(5, 4).long()), {}, r"k_positions must"),
+        ((torch.tensor(1), torch.arange(3)), {}, r"q_positions must be \[T\]"),
+        ((torch.zeros(2, 2, 3).long(), torch.arange(3)), {}, r"q_positions must be"),
+        (
+            (torch.arange(3), torch.arange(3)),
+            {"bidirectional": True, "num_buckets": 33},
+            "num_buckets must be even in both ways, got 33",
+        ),
+    ],
+)
+def test_p10_shapes_and_counts_that_do_not_fit(positions, options, words):
+    with pytest.raises(ValueError, match=words):
+        t5_buckets(*positions, **options)

@@ -925,3 +925,35 @@ def test_scales_that_are_no_numbers(scale, error):
 def test_all_names_are_here():
     assert module.tied_cross_entropy is tied_cross_entropy
     assert all(callable(getattr(module, name)) for name in module.__all__)
+
+
+def test_a_head_tied_elsewhere_is_refused_before_anything_changes():
+    table, head = TokenEmbedding(5, 3), TiedLMHead(TokenEmbedding(5, 3))
+    with pytest.raises(ValueError, match="tied to another embedding"):
+        resize_token_embeddings(table, head, 9)
+    assert (table.num_embeddings, head.out_features) == (5, 5)
+
+
+def test_p6_what_is_made_under_inference_mode_can_be_trained():
+    table = TokenEmbedding(5, 3)
+    head = TiedLMHead(table)
+    with torch.inference_mode():
+        resize_token_embeddings(table, head, 8)
+        own = untie(table, head)
+    for last in (head, own):
+        last(table(torch.tensor([1]))).sum().backward()
+    assert own.weight.grad.isfinite().all()
+
+
+def test_p8_equal_states_with_a_nan_are_equal():
+    model = nn.Module()
+    model.table = TokenEmbedding(5, 3)
+    model.head = TiedLMHead(model.table)
+    rows = torch.randn(5, 3)
+    rows[2, 1] = torch.nan
+    model.load_state_dict({"table.weight": rows, "head.weight": rows.clone()})
+    assert model.table.weight.isnan().sum() == 1
+    others = rows.clone()
+    others[2, 1] = 0
+    with pytest.raises(ValueError, match="1 of 5 rows"):
+        model.load_state_dict({"table.weight": rows, "head.weight": others})

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
 from lib.tied_head import functions, tied_cross_entropy
@@ -704,3 +705,34 @@ def test_p33_huge_logits_are_finite_where_cross_entropy_is(chunk_by, reduction, 
     got = gradients(weighted(found), inputs)
     for ours, right in zip(got, gradients(weighted(wanted), inputs), strict=True):
         torch.testing.assert_close(ours, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk_by", ["vocabulary", "tokens"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_p2_plans_a_training_step_under_fake_tensors(chunk_by, dtype):
+    with FakeTensorMode():
+        hidden = torch.randn(3, 4, dtype=dtype, requires_grad=True)
+        table = torch.randn(8, 4, dtype=dtype, requires_grad=True)
+        goals = torch.tensor([1, 2, 1])
+        tied_cross_entropy(hidden, table, goals, chunk_by=chunk_by).backward()
+    assert hidden.grad.shape == (3, 4)
+    assert table.grad.shape == (8, 4)
+
+
+@pytest.mark.parametrize("chunk_by", ["vocabulary", "tokens"])
+def test_p2_plans_a_training_step_on_the_meta_device(chunk_by):
+    hidden = torch.randn(3, 4, device="meta", requires_grad=True)
+    table = torch.randn(8, 4, device="meta", requires_grad=True)
+    goals = torch.zeros(3, dtype=torch.long, device="meta")
+    tied_cross_entropy(hidden, table, goals, chunk_by=chunk_by).backward()
+    assert table.grad.shape == (8, 4)
+
+
+def test_autocast_leaves_float64_as_a_linear_layer_does():
+    hidden, table = torch.randn(3, 4).double(), torch.randn(8, 4).double()
+    goals = torch.tensor([1, 2, 3])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = tied_cross_entropy(hidden, table, goals)
+        plain = F.cross_entropy(F.linear(hidden, table), goals)
+    assert found.dtype == plain.dtype == torch.float64
+    torch.testing.assert_close(found, plain)

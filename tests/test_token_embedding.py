@@ -220,3 +220,19 @@ def test_copies_and_state():
 def test_repr_shows_sizes_and_options():
     shown = repr(TokenEmbedding(5, 3, padding_idx=-1, scale=2.0))
     assert shown == "TokenEmbedding(5, 3, padding_idx=4, scale=2.0)"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -0.5])
+def test_p10_a_start_that_is_no_width_is_refused(value):
+    with pytest.raises(
+        ValueError, match=f"std must be finite and at least 0, got {value}"
+    ):
+        TokenEmbedding(5, 3, std=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [(math.nan, ValueError), (True, TypeError)]
+)
+def test_p10_a_factor_that_is_no_number_is_refused(value, error):
+    with pytest.raises(error, match="scale must be"):
+        TokenEmbedding(5, 3, scale=value)

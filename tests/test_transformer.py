@@ -15,12 +15,14 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from lib.kv_cache import KVCache
+from lib.learned import LearnedPositionalEmbedding
 from lib.tied_head import count_parameters, is_tied
 from lib.transformer import (
     PRESETS,
@@ -1122,3 +1124,138 @@ def test_bad_wishes_are_refused(arguments, words):
 
 def test_no_new_token_gives_the_ids_back():
     assert torch.equal(generate(build(), draw(), 0), draw())
+
+
+class Dial(Position):
+    """An encoding with a part that draws itself otherwise than the whole wants."""
+
+    def __init__(self):
+        super().__init__()
+        self.dial = nn.Linear(1, 8)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        nn.init.constant_(self.dial.weight, 0.25)
+
+
+def test_an_encoding_has_the_last_word_on_its_parts():
+    model = Transformer(SMALL, position=Dial())
+    model.reset_parameters()
+    assert (model.position.dial.weight == 0.25).all()
+
+
+def test_checks_inside_an_own_encoding_speak():
+    class Rows(Position):
+        def __init__(self):
+            super().__init__()
+            self.rows = LearnedPositionalEmbedding(8, SMALL.d_model)
+
+        def add(self, x, positions):
+            return x + self.rows(positions)
+
+    model = Transformer(SMALL, position=Rows())
+    with pytest.raises(IndexError, match="position 8 needs 9 rows, the table has 8"):
+        model(draw(tokens=9))
+
+
+class Shared(Position):
+    """Rows out of the model's own token table."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = None
+
+    def add(self, x, positions):
+        return x + self.table.weight[positions]
+
+
+def test_what_an_encoding_shares_with_its_model_its_copy_shares_with_the_other():
+    model = Transformer(SMALL, position=Shared())
+    model.position.table = model.embedding
+    other = model.with_options(norm_eps=1e-6)
+    assert other.position is not model.position
+    assert other.position.table is other.embedding
+    assert len(list(other.parameters())) == len(list(model.parameters()))
+    assert torch.equal(other(draw()), model.with_options(norm_eps=1e-6)(draw()))
+
+
+def test_p32_a_learned_table_put_in_place_of_another_keeps_its_rows():
+    model = build(position="learned", max_positions=12)
+    rows = torch.randn(20, SMALL.d_model)
+    model.position.weight = nn.Parameter(rows)
+    other = model.with_options(norm_eps=1e-6)
+    assert torch.equal(other.position.weight, rows)
+    assert other.config.max_positions == 20
+
+
+@pytest.mark.parametrize(
+    ("price", "error", "words"),
+    [
+        (torch.zeros(1, 6, 1, 64), ValueError, r"price must be .*9\], .*got \[1, 6, 1"),
+        (torch.zeros(6, 9, 9), ValueError, r"price must be .*got \[6, 9, 9\]"),
+        (torch.ones(1, 6, 9, 9).bool(), TypeError, "price must be floating"),
+        (torch.ones(1, 6, 9, 9).long(), TypeError, "price must be floating"),
+    ],
+)
+def test_a_price_that_does_not_fit_is_refused(price, error, words):
+    class Priced(Position):
+        def price(self, places):
+            return price
+
+    with pytest.raises(error, match=words):
+        Transformer(SMALL, position=Priced())(draw(tokens=9))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.func.linearize is a prototype
+@each_position
+def test_p1_linearizes(position):
+    model, ids = build(position=position).requires_grad_(False), draw()
+
+    def logits(weight):
+        return functional_call(model, {"norm.weight": weight}, (ids,))
+
+    weight, tangent = model.norm.weight, torch.randn(SMALL.d_model)
+    value, push = torch.func.linearize(logits, weight)
+    _, expected = torch.func.jvp(logits, (weight,), (tangent,))
+    torch.testing.assert_close(value, model(ids))
+    torch.testing.assert_close(push(tangent), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"mask": torch.ones(9)}, TypeError, "mask must be bool or integers"),
+        ({"mask": torch.ones(9).long()}, ValueError, r"mask must be \[2, 9\], got \[9"),
+        ({"mask": [[1] * 9] * 2}, TypeError, "mask must be bool or integers.*list"),
+        ({"ids": torch.ones(2, 9)}, TypeError, "ids must be an integer tensor"),
+        ({"ids": torch.ones(9).long()}, ValueError, r"ids must be \[B, T\]"),
+        ({"eos_id": 37}, IndexError, "eos_id 37 is outside the table: 37 rows"),
+        ({"eos_id": True}, TypeError, "eos_id must be an int"),
+        ({"eos_id": 1.5}, TypeError, "eos_id must be an int"),
+        ({"temperature": math.nan}, ValueError, "temperature must be finite"),
+        ({"top_k": 38}, ValueError, "top_k must be from 1 to 37, got 38"),
+    ],
+)
+@pytest.mark.parametrize("count", [0, 2])
+def test_p9_what_is_to_be_continued_is_checked(arguments, error, words, count):
+    with pytest.raises(error, match=words):
+        generate(build(), **{"ids": draw(), "max_new_tokens": count} | arguments)
+
+
+def test_the_smallest_temperature_is_the_likeliest_token():
+    logits = torch.tensor([[0.0, 5.0, 1.0]])
+    assert choose_tokens(logits, temperature=1e-46).tolist() == [1]
+    with pytest.raises(ValueError, match=r"logits must be \[B, V\], got \[3\]"):
+        choose_tokens(logits[0])
+
+
+def test_the_loss_reported_is_that_of_rows_that_go_on():
+    model, ids = build(), draw()
+    first = generate(model, ids, 1)[:, -1]
+    assert first[0] != first[1]  # so that one row ends at once
+    both, alone = [], []
+    options = {"max_new_tokens": 4, "eos_id": int(first[0])}
+    generate(model, ids, advance=lambda _, loss: both.append(loss), **options)
+    generate(model, ids[1:], advance=lambda _, loss: alone.append(loss), **options)
+    assert len(both) > 1
+    assert both[1:] == pytest.approx(alone[1:], abs=1e-5)

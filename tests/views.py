@@ -16,13 +16,13 @@ EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"
 PAGES = [page for page in EVERY if not page.startswith("_")]  # without the theme's own
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 # axe's rules of structure are run once a page, its rules of colour once a palette.
-CONTRAST, LINKS = "color-contrast", "link-in-text-block"
-REST = {"rules": {CONTRAST: {"enabled": False}}}
-ONLY_LINKS = {"runOnly": {"type": "rule", "values": [LINKS]}}
-ONLY_CONTRAST = {"runOnly": {"type": "rule", "values": [CONTRAST]}}
+COLOUR_RULES = ("color-contrast", "link-in-text-block")
+STRUCTURE = {"rules": {rule: {"enabled": False} for rule in COLOUR_RULES}}
+COLOUR = {"runOnly": {"type": "rule", "values": COLOUR_RULES}}
 # The contrast of a text depends on its colour, its size, its weight and the ground that
-# it stands on. Of texts that have all four in common, one is marked for axe to measure:
-# a page has ten thousand and some fifty looks.
+# it stands on; whether a link stands out, on the text around it as well. Of texts and
+# links that have all of it in common, one is marked for axe to measure: a page has ten
+# thousand and some fifty looks.
 MARK_LOOKS = """() => {
   const grounds = new Map([[null, ""]]), looks = new Set();
   const ground = (box) => {
@@ -34,11 +34,19 @@ MARK_LOOKS = """() => {
     }
     return grounds.get(box);
   };
+  const setting = (link) => {
+    const block = link.parentElement.closest("p, li, dd, dt, td, th, div, main");
+    const alone = block?.textContent.trim() === link.textContent.trim();
+    const around = getComputedStyle(link.parentElement).color;
+    return [getComputedStyle(link).textDecorationLine, alone || around].join();
+  };
   for (const box of document.querySelectorAll("body, body *")) {
+    const link = box.matches("a[href]");
     const said = [...box.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (!said || !box.checkVisibility({ visibilityProperty: true })) continue;
+    if (!(said || link) || !box.checkVisibility({ visibilityProperty: true })) continue;
     const { color, fontSize, fontWeight } = getComputedStyle(box);
-    const look = [color, fontSize, fontWeight, ground(box)].join();
+    const kind = link ? setting(box) : "";
+    const look = [color, fontSize, fontWeight, ground(box), kind].join();
     delete box.dataset.look;
     if (!looks.has(look)) box.dataset.look = looks.size;
     looks.add(look);
@@ -81,7 +89,7 @@ def look(tab: Watched, colours: str, width: int) -> None:
     assert tab.errors == []
 
 
-def low_contrast(page) -> list[str]:
-    """List the looks of text that stand out too little from their ground."""
+def faults_of_colour(page) -> list[str]:
+    """List the texts, and links in texts, that stand out too little."""
     assert page.evaluate(MARK_LOOKS) > 0
-    return axe_violations(page, context="[data-look]", options=ONLY_CONTRAST)
+    return axe_violations(page, context="[data-look]", options=COLOUR)

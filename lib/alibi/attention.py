@@ -8,8 +8,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from lib.alibi.bias import check_slopes
 from lib.alibi.coordinates import COORDINATES, with_coordinates
+from lib.attention import causal_attention
 from lib.checks import check_heads, check_mask, check_positions, is_watched
 
+FEW = 64  # of queries or keys: up to here the bias is small, and holds any distance
 LONG, GROUPS = 1024, 2  # keys from which heads go in groups, and how many at most
 BLOCK = 256  # queries at a time where positions, not indices, say who sees whom
 
@@ -28,7 +30,9 @@ def alibi_attention(
 
     A softmax does not notice a constant in its row, so -slope · (i - j) may be written
     slope · j, and that is a product of something of the query and something of the key:
-    more coordinates of the same dot product (`with_coordinates`).
+    more coordinates of the same dot product (`with_coordinates`). They hold any two
+    tokens up to 2²⁴ positions apart. Up to 64 queries or keys the bias is small, and is
+    added as it is.
 
     Args:
         q: queries `[B, H, Tq, D]`.
@@ -38,8 +42,8 @@ def alibi_attention(
         q_positions: integers `[Tq]` or `[B, Tq]`; those of the last Tq keys if None.
         k_positions: integers `[Tk]` or `[B, Tk]`; 0 … Tk - 1 if None. Left padding
             needs no positions, since it does not change a distance.
-        mask: bool or integers `[B, Tk]`, 1 for real keys. A query that sees no real key
-            gets zeros.
+        mask: bool or integers `[B, Tk]`, 1 for real keys, whose values must be finite
+            even where they are not real. A query that sees no real key gets zeros.
         in_order: who sees whom goes by indices, those of the last Tq keys, and given
             positions set the distances alone. So it is without positions. Say it where
             positions ascend, or do so over the real keys: a look would cost a wait.
@@ -70,6 +74,8 @@ def alibi_attention(
     order = _places(q, k, None, None) if in_order else places
     if q.shape[2] == 0 or k.shape[2] == 0:
         return q.new_zeros(*q.shape[:3], v.shape[3])
+    if min(q.shape[2], k.shape[2]) <= FEW and not is_watched(q, k, v, slopes):
+        return causal_attention(q, k, v, mask, _bias(q, slopes, *places), *order)
     seen = _seen(*order, mask)  # [1 or B, Tq]
     causal = in_order and q.shape[2] == k.shape[2]
     given = places, mask, None if causal else order, seen
@@ -106,6 +112,13 @@ def _places(
         return k_places[:, keys - queries :], k_places  # the last ones
     q_places = check_positions("q_positions", q_positions, q.shape[0], queries)
     return q_places, k_places
+
+
+def _bias(q: Tensor, slopes: Tensor, q_places: Tensor, k_places: Tensor) -> Tensor:
+    """Write slope · (j - i) out: `[1 or B, H, Tq, Tk]`, fp32 at least."""
+    ahead = k_places[:, None, None, :] - q_places[:, None, :, None]
+    exact = torch.promote_types(q.dtype, torch.float32)
+    return slopes.to(q.device, exact)[:, None, None] * ahead
 
 
 def _seen(q_places: Tensor, k_places: Tensor, real: Tensor | None) -> Tensor:

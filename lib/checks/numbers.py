@@ -50,12 +50,12 @@ def check_integer(name: str, value) -> int:
         Traceback (most recent call last):
         TypeError: start must be an int, got bool True
     """
-    if isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+    if type(value) is int or isinstance(value, torch.SymInt):
         return value  # operator.index would make a constant of a compiler's symbol
     is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
     with contextlib.suppress(TypeError):
         if not is_bool:
-            return operator.index(value)
+            return int(operator.index(value))
     raise TypeError(f"{name} must be an int, got {type(value).__name__} {value!r}")
 
 
@@ -99,11 +99,18 @@ def number(
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {type(value).__name__} {value}")
-    if not (at_least <= value and above < value and math.isfinite(value)):
+    if not (at_least <= value and above < value and _is_finite(value)):
         bounds = {"at least": at_least, "above": above}
         bound = [f" and {word} {n}" for word, n in bounds.items() if n > -math.inf]
         raise ValueError(f"{name} must be finite{''.join(bound)}, got {value}")
     return float(value)
+
+
+def _is_finite(value) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def share(name: str, value) -> float:

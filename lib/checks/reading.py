@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.forward_ad import unpack_dual
 from torch.func import debug_unwrap
 
 LARGEST = torch.iinfo(torch.int64).max
@@ -17,8 +18,9 @@ def is_watched(*tensors: Tensor) -> bool:
     """Tell whether torch records or transforms what is computed from tensors.
 
     It does while a graph is compiled, exported or traced, and where a transform of
-    `torch.func` has wrapped one of them. Then a plain formula is wanted, without reads,
-    and without loops over a length, which may be a symbol.
+    `torch.func` has wrapped one of them or one carries a tangent of forward mode. Then
+    a plain formula is wanted, without reads, without writing in place, and without
+    loops over a length, which may be a symbol.
 
     Example:
         >>> torch.func.vmap(lambda x: x * is_watched(x))(torch.ones(2)).tolist()
@@ -26,7 +28,11 @@ def is_watched(*tensors: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return True
-    return any(debug_unwrap(x) is not x for x in tensors)
+    return any(debug_unwrap(x) is not x or _has_tangent(x) for x in tensors)
+
+
+def _has_tangent(x: Tensor) -> bool:
+    return x.is_floating_point() and unpack_dual(x).tangent is not None
 
 
 def may_read(values: Tensor) -> bool:

@@ -68,7 +68,7 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ValueError(f"q, k and v do not belong together: {shapes}")
     if q.shape[3] != k.shape[3]:
         raise ValueError(f"q and k must have the same width D: {shapes}")
-    if q.shape[1] % k.shape[1]:
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise ValueError(
             f"{q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly"
         )

@@ -21,13 +21,17 @@ class Grids(NamedTuple):
 
 def one_size(grid_thw: Tensor | Sequence[int], merge: int) -> list[int]:
     """Read one grid in tokens; a sequence is read without a tensor."""
-    is_tensor = isinstance(grid_thw, Tensor)
-    sizes = check_integers("grid_thw", grid_thw).tolist() if is_tensor else grid_thw
-    size = list(sizes[0] if len(sizes) == 1 else sizes)
-    if len(size) != 3 or (is_tensor and grid_thw.dim() > 2):
-        shape = list(grid_thw.shape) if is_tensor else [len(sizes)]
+    if isinstance(grid_thw, Tensor):
+        shape = list(grid_thw.shape)
+        sizes = check_integers("grid_thw", grid_thw).flatten().tolist()
+    else:
+        sizes = list(grid_thw)
+        if len(sizes) == 1 and isinstance(sizes[0], Sequence):
+            sizes = list(sizes[0])
+        shape = [len(sizes)]
+    if shape not in ([3], [1, 3]):
         raise ValueError(f"grid_thw must be [3] or [1, 3], got {shape}")
-    frames, rows, columns = (check_integer("grid_thw", n) for n in size)
+    frames, rows, columns = size = [check_integer("grid_thw", n) for n in sizes]
     if min(frames, rows, columns) < 1 or rows % merge or columns % merge:
         raise _size_error("grid_thw", size, merge)
     return [frames, rows // merge, columns // merge]

@@ -11,6 +11,7 @@ from lib.checks import (
     is_watched,
     number,
 )
+from lib.device import without_autocast
 from lib.tied_head.functions import Formed, Recomputed
 
 CHUNK_SIZES = {"vocabulary": 2_048, "tokens": 256}
@@ -67,8 +68,8 @@ def tied_cross_entropy(
         ValueError: widths or shapes that do not match, an unknown reduction or
             chunk_by, a chunk size below 1, a softcap not above 0, a negative z_loss.
         IndexError: a target outside the table that is not `ignore_index`.
-        RuntimeError: a second derivative (a backward pass with `create_graph=True`), or
-            one in forward mode.
+        RuntimeError: a second derivative (a backward pass with `create_graph=True`),
+            one in forward mode, or many at once (`is_grads_batched`).
 
     Source:
         The running sum: Milakov & Gimelshein 2018, algorithm 3. By vocabulary: the idea
@@ -98,7 +99,7 @@ def tied_cross_entropy(
 def _losses(inputs, form, watched, chunk_by, options) -> Tensor:
     """Losses of all tokens `[N]`; their sum, if its gradients are to be formed now."""
     hidden, weight = inputs[:2]
-    with torch.autocast(hidden.device.type, enabled=False):
+    with without_autocast(hidden.device.type):
         if form:
             return Formed.apply(*inputs, torch.is_grad_enabled(), *options)
         size, *rest = options
@@ -108,12 +109,16 @@ def _losses(inputs, form, watched, chunk_by, options) -> Tensor:
 
 
 def _as_cast(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Cast what autocast would cast for a linear layer."""
+    """Cast what autocast would cast for a linear layer, all but float64."""
     kind = tensors[0].device.type
-    if not torch.is_autocast_enabled(kind):
+    if not _autocasts(kind) or tensors[0].dtype == torch.float64:
         return tensors
     dtype = torch.get_autocast_dtype(kind)
     return tuple(x if x is None else x.to(dtype) for x in tensors)
+
+
+def _autocasts(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def _check_tensors(hidden, weight, bias, targets) -> None:
@@ -134,7 +139,7 @@ def _check_tensors(hidden, weight, bias, targets) -> None:
         raise ValueError(
             f"bias {tuple(bias.shape)} does not fit a table of {len(weight)} rows"
         )
-    autocast = torch.is_autocast_enabled(hidden.device.type)
+    autocast = _autocasts(hidden.device.type)
     for name, x in {"table": weight, "bias": bias}.items():
         if x is not None and x.dtype != hidden.dtype and not autocast:
             raise TypeError(f"hidden states are {hidden.dtype}, the {name} {x.dtype}")

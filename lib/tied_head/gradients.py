@@ -90,12 +90,25 @@ class Sums:
         if to_hidden is not None:
             to_hidden.addcmul_(weight[ids].to(pull.dtype), pull[:, None])
         if to_weight is not None:
-            rows, place = ids.unique(return_inverse=True)
-            part = to_weight[rows].to(pull.dtype)  # [u, d]
             pulls = (hidden * pull[:, None]).masked_fill_(~counted[:, None], 0)
-            part.index_add_(0, place, pulls)
-            to_weight[rows] = part.to(to_weight.dtype)
+            _add_to_rows(to_weight, ids, pulls)
         return self.sums
+
+
+def _add_to_rows(total: Tensor, ids: Tensor, pulls: Tensor) -> None:
+    """Add `[N, d]` to the rows of ids, rounding each row once where `total` is narrow.
+
+    What is added to one row is summed at one place, that of its first token in order of
+    ids. All tokens of a row then write the same sum, so that no size depends on values.
+    """
+    if total.dtype == pulls.dtype:
+        total.index_add_(0, ids, pulls)
+        return
+    ids, order = ids.sort(stable=True)
+    begins = ids.diff(prepend=ids.new_full((1,), -1)) != 0
+    place = begins.cumsum(0) - 1  # [N], the number of a token's row among those of ids
+    sums = torch.zeros_like(pulls).index_add_(0, place, pulls[order])
+    total[ids] = (total[ids].to(pulls.dtype) + sums[place]).to(total.dtype)
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:

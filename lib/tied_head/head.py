@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from lib.checks import check_floating, number
+from lib.device import outside_inference
 
 
 class TiedLMHead(nn.Module):
@@ -172,7 +173,9 @@ def _check_same(key: str, table: Tensor, its_key: str, weight: Tensor) -> None:
     elif table.is_meta or weight.is_meta:
         return
     else:
-        unequal = (table.to(weight) != weight).any(1)  # [V]
+        theirs = table.to(weight)
+        both_nan = theirs.isnan() & weight.isnan()
+        unequal = ((theirs != weight) & ~both_nan).any(1)  # [V]
         if not unequal.any():
             return
         difference = f"{int(unequal.sum())} of {len(weight)} rows"
@@ -219,7 +222,7 @@ def tie_weights(embedding: nn.Module, head: nn.Module) -> nn.Module:
 
 
 def untie(embedding: nn.Module, head: nn.Module) -> nn.Linear:
-    """Give a tied head a table of its own, with the same logits.
+    """Give a tied head a table of its own, with the same logits but for a rounding.
 
     Args:
         embedding: the module that the head is tied to.
@@ -243,10 +246,11 @@ def untie(embedding: nn.Module, head: nn.Module) -> nn.Linear:
     bias = head.bias
     rows, width = head.weight.shape
     linear = nn.Linear(width, rows, bias=bias is not None, device="meta")  # draws none
-    table = head.weight.detach() * getattr(head, "scale", 1.0)  # a copy, [V, d]
-    linear.weight = nn.Parameter(table, requires_grad=head.weight.requires_grad)
-    if bias is not None:
-        linear.bias = nn.Parameter(bias.detach().clone(), bias.requires_grad)
+    with outside_inference():
+        table = head.weight.detach() * getattr(head, "scale", 1.0)  # a copy, [V, d]
+        linear.weight = nn.Parameter(table, requires_grad=head.weight.requires_grad)
+        if bias is not None:
+            linear.bias = nn.Parameter(bias.detach().clone(), bias.requires_grad)
     return linear.train(head.training)
 
 

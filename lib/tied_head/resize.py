@@ -3,7 +3,8 @@
 from torch import nn
 
 from lib.checks import check_size
-from lib.tied_head.head import is_tied, refuse_parametrized
+from lib.device import outside_inference
+from lib.tied_head.head import TiedLMHead, is_tied, refuse_parametrized
 from lib.token_embedding import TokenEmbedding
 
 
@@ -31,7 +32,8 @@ def resize_token_embeddings(
 
     Raises:
         TypeError: n or the multiple is not an int.
-        ValueError: n or the multiple is below 1, or a weight is parametrized.
+        ValueError: n or the multiple is below 1, a weight is parametrized, or the head
+            is tied to another embedding.
         IndexError: the padding row would be cut off.
 
     Example:
@@ -50,6 +52,8 @@ def resize_token_embeddings(
     if padding_idx is not None and padding_idx >= n:
         raise IndexError(f"padding_idx {padding_idx} is outside a table of {n} rows")
     std, tied = getattr(embedding, "std", 0.02), is_tied(embedding, head)
+    if isinstance(head, TiedLMHead) and not tied:
+        raise ValueError("the head is tied to another embedding")
     embedding.weight = _resized(embedding.weight, n, std)
     if not isinstance(embedding, TokenEmbedding):  # which reads it off its table
         embedding.num_embeddings = n
@@ -57,7 +61,7 @@ def resize_token_embeddings(
         head.weight = _resized(head.weight, n, std)
     elif head.weight is not embedding.weight:  # an nn.Linear does not follow by itself
         head.weight = embedding.weight
-    if head.bias is not None:
+    if getattr(head, "bias", None) is not None:
         head.bias = _resized(head.bias, n, 0.0)
     if isinstance(head, nn.Linear):
         head.out_features = n
@@ -65,7 +69,8 @@ def resize_token_embeddings(
 
 
 def _resized(old: nn.Parameter, n: int, std: float) -> nn.Parameter:
-    new = old.new_empty(n, *old.shape[1:]).normal_(0, std)
-    kept = min(n, len(old))
-    new[:kept] = old.detach()[:kept]
-    return nn.Parameter(new, requires_grad=old.requires_grad)
+    with outside_inference():
+        new = old.new_empty(n, *old.shape[1:]).normal_(0, std)
+        kept = min(n, len(old))
+        new[:kept] = old.detach()[:kept]
+        return nn.Parameter(new, requires_grad=old.requires_grad)

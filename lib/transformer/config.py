@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lib.checks import check_size
+from lib.checks import check_layout, check_size, number
 
 POSITIONS = ("none", "sinusoidal", "learned", "rope", "alibi", "t5")
 OWN = "own"  # what a model's configuration says if it was handed a `Position`
@@ -33,8 +33,10 @@ class TransformerConfig:
         std: standard deviation of the start.
 
     Raises:
-        ValueError: a size below 1, sizes that do not divide, an unknown position.
-        TypeError: a size that is not an integer.
+        ValueError: a size below 1, sizes that do not divide, an unknown position or
+            layout, a negative norm_eps or std, a factor that is not finite.
+        TypeError: a size that is not an integer, a factor that is not a number, a
+            `tied` that is no bool.
 
     Example:
         >>> TransformerConfig(256, 64, 2, num_heads=4, num_kv_heads=2, d_hidden=176)
@@ -65,11 +67,18 @@ class TransformerConfig:
         for name in [*sizes.split(), "max_positions"]:
             size = check_size(name, getattr(self, name))
             object.__setattr__(self, name, size)  # an int, also where NumPy's was given
+        number("norm_eps", self.norm_eps, at_least=0)
+        number("std", self.std, at_least=0)
+        if self.embedding_scale is not None:
+            number("embedding_scale", self.embedding_scale)
+        if not isinstance(self.tied, bool):
+            raise TypeError(f"tied must be True or False, got {self.tied!r}")
         d_model, heads, kv_heads = self.d_model, self.num_heads, self.num_kv_heads
         if d_model % heads:
             raise ValueError(f"d_model {d_model} is not divisible by {heads} heads")
         if heads % kv_heads:
             raise ValueError(f"{heads} heads cannot share {kv_heads} kv heads evenly")
+        check_layout(self.rope_layout)
         if self.position not in (*POSITIONS, OWN):
             known = ", ".join(POSITIONS)
             raise ValueError(f"position must be one of {known}, got {self.position!r}")

@@ -12,8 +12,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from lib.checks import check_ranges, ids_range, mask_range, unchecked
+from lib.checks import (
+    check_floating,
+    check_ranges,
+    ids_range,
+    mask_range,
+    unchecked,
+)
 from lib.kv_cache import KVCache
+from lib.learned import LearnedPositionalEmbedding
 from lib.tied_head import TiedLMHead, is_tied
 from lib.token_embedding import TokenEmbedding
 from lib.transformer.blocks import Block, Call
@@ -80,12 +87,15 @@ class Transformer(nn.Module):
         The two projections of each block that write into the residual path are smaller
         by √(2 · layers), as in GPT-2, so that the sum does not grow with depth.
         """
-        encoding = set(self.position.modules())  # these draw themselves
+        encoding = list(self.position.modules())
         for module in self.modules():
-            if isinstance(module, nn.Linear) and module not in encoding:
+            if module is self.position:  # whose parts draw themselves, the whole last
+                for part in reversed(encoding):
+                    _draw(part)
+            elif isinstance(module, nn.Linear) and module not in encoding:
                 nn.init.normal_(module.weight, std=self.config.std)
-            elif module is not self and hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            elif module is not self and module not in encoding:
+                _draw(module)
         shrunk = self.config.std / (2 * self.config.num_layers) ** 0.5
         for block in self.blocks:
             nn.init.normal_(block.attention.out.weight, std=shrunk)
@@ -104,12 +114,13 @@ class Transformer(nn.Module):
             ids: integers `[B, T]`.
             positions: integers `[T]` or `[B, T]`. If None, tokens are numbered from 0,
                 those in the cache first and padding left out. With a cache they may be
-                those of all tokens so far, `[all]` or `[B, all]`; ALiBi, and RoPE with
-                a scaling that depends on the length, need that.
+                those of all tokens so far, `[all]` or `[B, all]`; a price on the scores
+                (ALiBi, T5), and RoPE with a scaling that depends on the length, need
+                that.
             cache: keys and values of the tokens before; it takes up those of the new.
             mask: bool or integers `[B, all]`, 1 for real tokens, those in the cache and
                 those dropped from it included. Padding may stand anywhere; it changes
-                nothing for the others.
+                nothing for the others, as long as its own row is finite.
 
         Returns:
             `[B, T, V]`.
@@ -118,7 +129,8 @@ class Transformer(nn.Module):
             TypeError: ids or positions that are not integers, a mask of floats.
             IndexError: an id outside the vocabulary, or a position outside a learned
                 table.
-            ValueError: shapes that do not fit, a mask of other numbers than 0 and 1.
+            ValueError: shapes that do not fit, a mask of other numbers than 0 and 1, a
+                price of another width than all tokens.
         """
         return self.head(self.hidden(ids, positions, cache, mask))
 
@@ -145,7 +157,8 @@ class Transformer(nn.Module):
 
         Args:
             position: a kind such as "none", or a `Position` on the model's device. If
-                None it stays; one that was handed in is copied, over the same weights.
+                None it stays; one that was handed in is copied, over the same weights,
+                buffers and all else of its own apart.
             changes: other fields of the configuration, such as `norm_eps=1e-6`.
 
         Returns:
@@ -154,27 +167,44 @@ class Transformer(nn.Module):
         Raises:
             RuntimeError: the changed model has other weights.
         """
-        rows, tied = len(self.embedding.weight), is_tied(self.embedding, self.head)
-        config = replace(self.config, **{"vocab_size": rows, "tied": tied} | changes)
-        if position is None and config.position == OWN:
-            position = self._copy_position(changes.get("rope_layout"))
-        handed = isinstance(position, Position)
-        if position is not None and not handed:
-            config = replace(config, position=position)
-        built = replace(config, position="none") if handed else config
+        own = isinstance(position, Position) or (
+            position is None and self.config.position == OWN
+        )
+        config = replace(self.config, **self._as_it_is() | changes)
+        if own or position is not None:
+            config = replace(config, position="none" if own else position)
         with torch.device("meta"):
-            other = Transformer(built)
+            other = Transformer(config)
         self._share_weights(other)
-        if handed:
+        if own:
+            if position is None:
+                position = self._copy_position(other, changes.get("rope_layout"))
             other.position, other.config = position, replace(config, position=OWN)
         elif not list(other.position.parameters()):  # tables at most: build them
             other.position = make_position(config).to(self.embedding.weight.device)
         return other.train(self.training)
 
-    def _copy_position(self, layout: str | None) -> Position:
-        """Copy an encoding that was handed in, all but the memory of its weights."""
+    def _as_it_is(self) -> dict:
+        """What the tables say, which may have changed since the model was built."""
+        tied = is_tied(self.embedding, self.head)
+        sizes = {"vocab_size": len(self.embedding.weight), "tied": tied}
+        if isinstance(self.position, LearnedPositionalEmbedding):
+            sizes["max_positions"] = len(self.position.weight) - self.position.offset
+        return sizes
+
+    def _copy_position(self, other: "Transformer", layout: str | None) -> Position:
+        """Copy an encoding that was handed in, all but the memory of its weights.
+
+        What it shares with this model, the copy shares with the other one.
+        """
         weights = self.position.parameters()
         same = {id(p): nn.Parameter(p.detach(), p.requires_grad) for p in weights}
+        theirs = dict(other.named_modules(remove_duplicate=False))
+        for name, module in self.named_modules():
+            if name in theirs and name.split(".")[0] != "position":
+                same[id(module)] = theirs[name]
+                own = theirs[name].named_parameters(recurse=False)
+                same |= {id(getattr(module, key)): p for key, p in own}
         position = copy.deepcopy(self.position, same)
         if layout is not None and position.layout is not None:
             position.layout = layout
@@ -192,8 +222,9 @@ class Transformer(nn.Module):
 
     def _states(self, ids, positions, cache, mask) -> Iterator[Tensor]:
         call = self._prepare(ids, positions, cache, mask)
-        with unchecked():  # for it was checked
-            x = self.position.add(self.embedding(ids), call.places.queries)
+        with unchecked():  # for they were checked
+            x = self.embedding(ids)
+        x = self.position.add(x, call.places.queries)
         yield x  # [B, T, d_model]
         for layer, block in enumerate(self.blocks):
             x = block(x, layer, call)
@@ -210,4 +241,22 @@ class Transformer(nn.Module):
             ranges.append(mask_range(mask))
         check_ranges(*ranges)
         tables = position.tables(places.keys if position.late else places.queries)
-        return Call(position, places, tables, position.price(places), cache)
+        price = _check_price(position.price(places), places.total)
+        return Call(position, places, tables, price, cache)
+
+
+def _draw(module: nn.Module) -> None:
+    if hasattr(module, "reset_parameters"):
+        module.reset_parameters()
+
+
+def _check_price(price: Tensor | None, total: int) -> Tensor | None:
+    """Check the width of a price, of which layers take the keys that are left."""
+    if price is not None:
+        check_floating("price", price)
+        if price.dim() != 4 or price.shape[3] != total:
+            raise ValueError(
+                f"price must be [1 or B, H, 1 or T, {total}], one number for each "
+                f"token so far, got {list(price.shape)}"
+            )
+    return price

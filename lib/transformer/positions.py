@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lib.alibi import alibi_attention, alibi_bias, alibi_slopes
 from lib.attention import causal_attention
-from lib.checks import Range
+from lib.checks import Range, unchecked
 from lib.learned import LearnedPositionalEmbedding
 from lib.rope import RotaryEmbedding, apply_rope
 from lib.sinusoidal import SinusoidalPositionalEncoding
@@ -18,10 +18,10 @@ from lib.transformer.places import Places
 
 
 class Position(nn.Module):
-    """Tell no place: the base of all encodings, whose three seams do nothing.
+    """How a token's place enters a transformer; this base of all kinds tells none.
 
-    Override one of them, and `Transformer(config, position=...)` trains, decodes with
-    a cache, pads and generates with your encoding:
+    Override one of its three seams, and `Transformer(config, position=...)` trains,
+    decodes with a cache, pads and generates with your encoding:
 
     - `add` puts rows on the tokens before the first block;
     - `turn` changes queries and keys, in every block, before they meet;
@@ -32,11 +32,15 @@ class Position(nn.Module):
     Attributes:
         late: whether keys are cached as they are and turned each time that they are
             used, for a turn that changes with the length. `turn` then gets the tables
-            of all tokens so far, of which q and k are the last.
+            of all tokens so far, of which q and k are the last; k is the cache's own
+            memory, so write nothing into it.
         layout: "half" or "interleaved", for a `turn` that takes features in pairs.
 
     Weights and tables are drawn anew by a method `reset_parameters`, which a model on
-    the meta device needs. A bias is added after the scores were scaled by 1/√D.
+    the meta device needs; a whole has the last word on its parts. A bias is added after
+    the scores were scaled by 1/√D. A cast such as `.to(torch.bfloat16)` casts buffers
+    too; the kinds of this library rebuild theirs. The seams are called by name, so a
+    forward hook on an encoding does not fire.
 
     Example:
         A learned price for each distance, and a model that learns to say the token
@@ -98,7 +102,11 @@ class Position(nn.Module):
         return q, k
 
     def price(self, places: Places) -> Tensor | None:
-        """Set a price, once a call: a bias `[1 or B, H, T, keys]`, or None."""
+        """Set a price, once a call: a bias `[1 or B, H, T, all]`, or None.
+
+        `all` counts every token so far, those that a cache has dropped included; so
+        does `places.keys` here.
+        """
         return None
 
     def attend(
@@ -125,14 +133,16 @@ class Sinusoidal(Position, SinusoidalPositionalEncoding):
     """Add sines and cosines (chapter 8)."""
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
-        return self(x, positions)
+        with unchecked():  # any position will do: none need be read
+            return self(x, positions)
 
 
 class Learned(Position, LearnedPositionalEmbedding):
     """Add a trained row (chapter 9)."""
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + self(positions)
+        with unchecked():  # the model has checked `ranges`
+            return x + self(positions)
 
     def ranges(self, positions: Tensor) -> tuple[Range, ...]:
         return (self.allowed(positions),)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lib.checks import check_integer, check_size
+from lib.checks import check_index, check_size, may_read, number
 from lib.kv_cache import KVCache
 from lib.transformer.model import Transformer
+from lib.transformer.places import find_places
 
 
 def choose_tokens(
@@ -38,17 +39,24 @@ def choose_tokens(
         >>> choose_tokens(torch.tensor([[0.0, 3.0, 2.0]]))
         tensor([1])
     """
-    if not temperature >= 0:
-        raise ValueError(f"temperature must be at least 0, got {temperature}")
-    size = logits.shape[-1]
-    if top_k is not None and not 1 <= check_integer("top_k", top_k) <= size:
-        raise ValueError(f"top_k must be from 1 to {size}, got {top_k}")
+    if logits.dim() != 2:
+        raise ValueError(f"logits must be [B, V], got {list(logits.shape)}")
+    size = logits.shape[1]
+    check_choice(size, temperature, top_k)
     if temperature == 0:
         return logits.argmax(dim=-1)
     best, ids = logits.float().topk(size if top_k is None else top_k)  # [B, k]
-    shares = ((best - best[:, :1]) / temperature).softmax(dim=-1)
+    warmth = max(temperature, torch.finfo(best.dtype).tiny)  # not 0 as a float32
+    shares = ((best - best[:, :1]) / warmth).softmax(dim=-1)
     drawn = torch.multinomial(shares.cpu(), 1, generator=generator)  # [B, 1]
     return ids.gather(1, drawn.to(ids.device))[:, 0]
+
+
+def check_choice(size: int, temperature: float, top_k: int | None) -> None:
+    """Check what says how a token is chosen among `size`."""
+    number("temperature", temperature, at_least=0)
+    if top_k is not None:
+        check_size("top_k", top_k, at_most=size)
 
 
 @torch.no_grad()
@@ -68,7 +76,7 @@ def generate(
 
     Args:
         model: on the device of the ids.
-        ids: int64 `[B, T]`, shorter rows padded on the left.
+        ids: integers `[B, T]`, shorter rows padded on the left.
         max_new_tokens: when to stop at the latest.
         mask: bool or integers `[B, T]`, 1 for real tokens; all are if None.
         temperature, top_k, generator: as for `choose_tokens`.
@@ -77,8 +85,8 @@ def generate(
         use_cache: keep keys and values; without it each step reads everything anew,
             to the same tokens unless two logits differ by less than a rounding.
         advance: called after each step with its number, from 0, and with the loss of
-            the tokens chosen, their mean −ln p: the `advance` of
-            `lib.interactive.progress_bar`.
+            the tokens chosen, their mean −ln p over the rows that had not ended: the
+            `advance` of `lib.interactive.progress_bar`.
 
     Returns:
         int64 `[B, T + new]`: the ids and what follows.
@@ -86,6 +94,7 @@ def generate(
     Raises:
         ValueError: max_new_tokens below 0, a row that ends in padding, and what the
             model and `choose_tokens` refuse.
+        IndexError: an eos_id outside the vocabulary.
 
     Example:
         >>> from lib.transformer import PRESETS, Transformer
@@ -94,7 +103,7 @@ def generate(
         torch.Size([1, 5])
     """
     max_new_tokens = check_size("max_new_tokens", max_new_tokens, at_least=0)
-    _check_ends(mask)
+    _check_wishes(model, ids, mask, temperature, top_k, eos_id)
     cache = KVCache(model.config.num_layers) if use_cache else None
     ended = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
     new = ids
@@ -105,7 +114,7 @@ def generate(
         chosen = choose_tokens(logits, temperature, top_k, generator)
         if advance is not None:
             nats = logits.float().log_softmax(-1).gather(1, chosen[:, None])
-            advance(step, -nats.mean().item())
+            advance(step, -nats[~ended].mean().item())
         if eos_id is not None:
             chosen = chosen.masked_fill(ended, eos_id)
             ended |= chosen == eos_id
@@ -118,8 +127,14 @@ def generate(
     return ids
 
 
-def _check_ends(mask: Tensor | None) -> None:
-    """Refuse a row that ends in padding: its next token would follow a pad."""
-    if mask is not None and not mask[:, -1].all():
+def _check_wishes(model, ids, mask, temperature, top_k, eos_id) -> None:
+    """Check what `generate` is given, also where no token is wanted."""
+    size = len(model.embedding.weight)
+    check_choice(size, temperature, top_k)
+    if eos_id is not None:
+        check_index("eos_id", eos_id, size)
+    find_places(ids, 0, None, mask)  # checks dtypes and shapes
+    # The next token of a row that ends in padding would follow a pad.
+    if mask is not None and may_read(mask) and not mask[:, -1].all():
         row = int((mask[:, -1] == 0).nonzero()[0])
         raise ValueError(f"row {row} of the mask ends in padding: pad on the left")

@@ -8,7 +8,7 @@ from browser import (
     serve,
     watched_page,
 )
-from views import low_contrast
+from views import faults_of_colour
 
 PAGE = """<!doctype html><html lang="en"><title>A page</title><main><h1>Here</h1>
 <img src="https://example.org/far.png" alt="far"><input>
@@ -48,10 +48,33 @@ def test_one_faint_text_is_found_among_many_that_are_alike(browser, faint, count
     with watched_page(browser) as watched:
         plain = '<p class="a">plain</p>' * 200
         watched.page.set_content(GREYS % (plain + faint + plain))
-        found = low_contrast(watched.page)
+        found = faults_of_colour(watched.page)
         assert len(found) == count
         marked = watched.page.locator("[data-look]").count()
         assert marked == 2 + bool(faint)  # the title, and each look once
+
+
+LINKS = """<!doctype html><html lang="en"><title>Links</title><style>
+a {color: #111; text-decoration: underline} .plain {text-decoration: none}
+p, li {color: #000}</style><main><h1>Links</h1>%s</main></html>"""
+LINK = '<a href="#"%s>a link</a>'
+
+
+@pytest.mark.parametrize(
+    ("hidden", "count"),
+    [
+        ("", 0),
+        (f"<p>In a text {LINK} hides.</p>", 1),
+        (f"<p>{LINK} {LINK}</p>", 0),  # all that the paragraph says
+    ],
+)
+def test_one_hidden_link_is_found_among_many_that_are_seen(browser, hidden, count):
+    with watched_page(browser) as watched:
+        seen = f"<p>In a text {LINK % ''} is underlined.</p>" * 100
+        alone = f"<ul><li>{LINK % ' class=plain'}</li></ul>" * 100
+        hidden = hidden.replace("%s", " class=plain")
+        watched.page.set_content(LINKS % (seen + alone + hidden + seen))
+        assert len(faults_of_colour(watched.page)) == count
 
 
 @pytest.mark.parametrize(
