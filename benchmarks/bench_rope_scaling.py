@@ -152,9 +152,8 @@ def ask(model, needles: list, cache: KVCache, gap: int = 0) -> list[dict]:
         positions = torch.arange(ids.shape[1]) + cache.seq_len + gap
         logits = model(ids, positions, copy.deepcopy(cache))[0, -len(answer) :]
         said, nats = logits.argmax(-1), cross_entropy(logits, torch.tensor(answer))
-        told = {"place": place, "number": number, "said": said.tolist()}
-        told |= {"right": said.tolist() == answer, "nats a digit": nats.item()}
-        answers.append(told)
+        told = {"place": place, "number": number, "right": said.tolist() == answer}
+        answers.append(told | {"nats a digit": nats.item()})
     return answers
 
 
