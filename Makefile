@@ -19,8 +19,7 @@ help: ## list these commands
 book: $(BOOK) ## build the book into _build/html
 	$(BIN)/python tools/build.py
 
-test: $(DEV) ## build the book, then run every test
-	$(BIN)/python tools/build.py
+test: $(DEV) ## build the book and run every test
 	$(BIN)/python tools/test.py
 
 check: $(DEV) ## the checks of a minute: style, spelling, tests of the library

@@ -2,8 +2,9 @@
 
 `python -m benchmarks.bench_length_experiment` prints two tables and saves
 `results/length_experiment.json`; chapter 14 reads it. The encodings that need training
-run once more from a smaller start, to see what hangs on it. Some ten minutes on one
-processor core; a graphics card is used where there is one.
+run once more from a smaller start, and ALiBi without extra weight on the answers, to
+see what hangs on it. Some ten minutes on one processor core; a graphics card is used
+where there is one.
 """
 
 import dataclasses
@@ -52,10 +53,14 @@ def main() -> None:
     small = dataclasses.replace(setting.model, std=SMALL_START)
     other = dataclasses.replace(setting, model=small)
     started = compare(pick_encodings(*PLAIN), other, SEEDS)
+    light = dataclasses.replace(setting, answer_weight=0.0)
+    unweighted = compare(pick_encodings("ALiBi"), light, SEEDS)
     for measure in ("loss", "recalled"):
         print(table(spread(results, measure)), end="\n\n")
         print(f"from a start of {SMALL_START}")
         print(table(spread(started, measure)), end="\n\n")
+        print("answers without extra weight")
+        print(table(spread(unweighted, measure)), end="\n\n")
     payload = {
         "setting": {
             **dataclasses.asdict(setting),
@@ -65,6 +70,7 @@ def main() -> None:
         "results": [stored(result) for result in results],
         "small_start": SMALL_START,
         "results_small_start": [stored(result) for result in started],
+        "results_unweighted": [stored(result) for result in unweighted],
     }
     print(save("length_experiment", payload))
 

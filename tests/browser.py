@@ -156,21 +156,25 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 def axe_violations(
-    page, impacts=("serious", "critical"), context=None, options=None
+    page, impacts=("serious", "critical"), options=None, selectors=None
 ) -> list[str]:
     """Run axe on a page; list its violations as "impact rule: help (elements)".
 
     Args:
         page: Playwright's `Page`, already loaded.
         impacts: which of axe's grades count.
-        context: a CSS selector to look within; the whole document if None.
         options: axe's own options, such as rules to leave out.
+        selectors: rule → the CSS selector of what it is to look at, where that is less
+            than all that it knows.
     """
     from axe_playwright_python.sync_playwright import Axe
 
+    page.evaluate(Axe().axe_script)
+    rules = [{"id": rule, "selector": s} for rule, s in (selectors or {}).items()]
+    page.evaluate("rules => axe.configure({ rules })", rules)
     # Only violations are listed at length, and no style sheet is fetched once more.
     options = {"resultTypes": ["violations"], "preload": False, **(options or {})}
-    found = Axe().run(page, context=context, options=options).response["violations"]
+    found = page.evaluate("options => axe.run(options)", options)["violations"]
     return [
         f"{item['impact']} {item['id']}: {item['help']} "
         f"({', '.join(str(node['target']) for node in item['nodes'])})"

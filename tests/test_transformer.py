@@ -779,7 +779,7 @@ def test_p3_a_call_reads_once(position, mask, given, monkeypatch):
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @torch.no_grad()
 def test_p21_traces(position):
-    model = build(position=position)
+    model = build(position=position, num_layers=1)
     for mask in (None, torch.tensor([[0, 1, 1, 1, 1, 1, 1, 1, 1]] * 2)):
         inputs = {"ids": draw()} | ({} if mask is None else {"mask": mask})
         traced = torch.jit.trace(model, example_kwarg_inputs=inputs)
@@ -804,7 +804,7 @@ def test_p23_an_empty_batch_gives_an_empty_result(position):
 @pytest.mark.slow
 @each_position
 def test_exports(position):
-    model, ids = build(position=position), draw()
+    model, ids = build(position=position, num_layers=1), draw()
     exported = torch.export.export(model, (ids,)).module()
     torch.testing.assert_close(exported(ids), model(ids))
 
@@ -858,7 +858,7 @@ def test_materialises_from_the_meta_device(position):
 @each_position
 def test_compiles_to_one_graph(position):
     torch.compiler.reset()  # one process may compile eight models
-    model = build(position=position)
+    model = build(position=position, num_layers=1)  # layers are compiled alike
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     for tokens in (8, 12):
         ids = draw(tokens=tokens)
@@ -1209,7 +1209,8 @@ def test_a_price_that_does_not_fit_is_refused(price, error, words):
 @pytest.mark.filterwarnings("ignore")  # torch.func.linearize is a prototype
 @each_position
 def test_p1_linearizes(position):
-    model, ids = build(position=position).requires_grad_(False), draw()
+    model = build(position=position, num_layers=1).requires_grad_(False)
+    ids = draw()
 
     def logits(weight):
         return functional_call(model, {"norm.weight": weight}, (ids,))

@@ -3,13 +3,14 @@
 The pages are read from `_build/html`, which `make book` makes, in headless Chromium.
 `tests/book/test_views_desktop.py` and `test_views_phone.py` look at them. A page is
 loaded once a width, under dark colours on a desktop and under light ones on a phone,
-and then the reader's system changes its mind.
+and then the reader's system changes its mind. The desktop has it from a server, the
+phone from its disk.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from browser import Watched, axe_violations, serve, watched_page
+from browser import Watched, axe_violations, watched_page
 from build import HTML
 
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
@@ -18,10 +19,10 @@ DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 # Colours that change with the theme do so in a fraction of a second.
 SETTLED = """() => Promise.allSettled(document.getAnimations()
   .filter((moving) => moving instanceof CSSTransition).map((one) => one.finished))"""
-# axe's rules of structure are run once a page, its rules of colour once a palette.
-COLOUR_RULES = ("color-contrast", "link-in-text-block")
-STRUCTURE = {"rules": {rule: {"enabled": False} for rule in COLOUR_RULES}}
-COLOUR = {"runOnly": {"type": "rule", "values": COLOUR_RULES}}
+# axe's rules of structure are run once a page, its rules of colour once a palette, on
+# what `MARK_LOOKS` marks.
+MARKED = {"color-contrast": "[data-look]", "link-in-text-block": "a[data-look]"}
+COLOUR = {"runOnly": {"type": "rule", "values": list(MARKED)}}
 # The contrast of a text depends on its colour, its size, its weight and the ground that
 # it stands on; whether a link stands out, on the text around it as well. Of texts and
 # links that have all of it in common, one is marked for axe to measure: a page has ten
@@ -57,6 +58,13 @@ MARK_LOOKS = """() => {
   return looks.size;
 }"""
 
+# Thousands of colours of code that are like a marked one: as plain text they cost axe
+# nothing. A page is not to be marked again after it.
+PLAIN_CODE = """() => {
+  for (const span of document.querySelectorAll("pre span:not([data-look])"))
+    if (!span.querySelector("[data-look]")) span.replaceWith(span.textContent);
+}"""
+
 
 def longest_first() -> list[str]:
     """Every page but index.html, which only sends the reader on to the first page."""
@@ -65,9 +73,9 @@ def longest_first() -> list[str]:
 
 
 @contextmanager
-def tab_for(browser, dark: bool, **size) -> Iterator[Watched]:
+def tab_for(browser, address: str, dark: bool, **size) -> Iterator[Watched]:
     """Open one tab for all pages of a view: each finds fonts and scripts at hand."""
-    with serve(HTML) as address, watched_page(browser, dark=dark, **size) as tab:
+    with watched_page(browser, dark=dark, **size) as tab:
         tab.page.add_init_script("localStorage.clear(); sessionStorage.clear()")
         tab.address, tab.loads_dark = address, dark
         yield tab
@@ -93,7 +101,14 @@ def look(tab: Watched, colours: str, width: int) -> None:
     assert tab.errors == []
 
 
-def faults_of_colour(page) -> list[str]:
-    """List the texts, and links in texts, that stand out too little."""
+def faults(page) -> list[str]:
+    """List what axe finds, the texts and links that stand out too little among it."""
     assert page.evaluate(MARK_LOOKS) > 0
-    return axe_violations(page, context="[data-look]", options=COLOUR)
+    return axe_violations(page, selectors=MARKED)
+
+
+def faults_of_colour(page) -> list[str]:
+    """List the texts, and links in texts, that stand out too little; the last look."""
+    assert page.evaluate(MARK_LOOKS) > 0
+    page.evaluate(PLAIN_CODE)
+    return axe_violations(page, options=COLOUR, selectors=MARKED)

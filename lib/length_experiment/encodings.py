@@ -64,6 +64,16 @@ def make_learned(config: TransformerConfig) -> Position:
     return Clamped(config.max_positions, config.d_model, std=config.std)
 
 
+def make_near_t5(config: TransformerConfig) -> Position:
+    """Build T5's buckets with the last one from distance 24 on, in place of 128.
+
+    A row of 32 characters then has keys in every bucket.
+    """
+    position = T5(config)
+    position.max_distance = 24
+    return position
+
+
 def maker(kind: str) -> Maker:
     """Make a function that builds a kind of `lib.transformer`."""
 
@@ -117,6 +127,7 @@ ENCODINGS = {
     "RoPE": Encoding(ROPE),
     "ALiBi": Encoding(ALIBI),
     "T5": Encoding(T5),
+    "T5, 24": Encoding(make_near_t5),
     # The weights of RoPE, other frequencies at the test.
     "RoPE + PI": Encoding(ROPE, scaled(rope_type="linear")),
     "RoPE + NTK": Encoding(ROPE, with_ntk),

@@ -36,7 +36,8 @@ def load_results(path: str | Path, part: str = "results") -> list[Result]:
 
     Args:
         path: of the JSON file.
-        part: "results", or "results_small_start" for those from a smaller start.
+        part: "results"; "results_small_start" for those from a smaller start, and
+            "results_unweighted" for ALiBi with answers that weigh as any character.
 
     Returns:
         One result for each seed and encoding.

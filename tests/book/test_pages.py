@@ -1,4 +1,4 @@
-"""The built book: every page complete, every link good, nothing asked of other hosts.
+"""The built book: every page complete, every link good.
 
 The tests read `_build/html`, which `make book` makes.
 """
@@ -7,7 +7,6 @@ import re
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from browser import watched_page
 from bs4 import BeautifulSoup
 from build import HTML, ROOT, last_change, pages_of_contents
 
@@ -104,19 +103,3 @@ def test_a_chapter_bears_the_number_of_its_file(page, soups):
     figures = soup.select("figcaption .caption-number")
     assert figures
     assert all(f.text.startswith(f"Figure {number}.") for f in figures)
-
-
-@pytest.fixture(scope="module")
-def tab(browser):
-    with watched_page(browser) as tab:
-        yield tab
-
-
-@pytest.mark.parametrize("page", [f"{page}.html" for page in pages_of_contents()])
-def test_a_page_opened_from_disk_asks_no_host(tab, page):
-    tab.forget()
-    tab.page.goto((HTML / page).as_uri())
-    tab.page.wait_for_load_state("networkidle")
-    assert tab.foreign == []
-    if tab.page.locator(".math").count():
-        assert tab.page.locator("mjx-container").count()
