@@ -26,7 +26,7 @@ COLOUR = {"runOnly": {"type": "rule", "values": list(MARKED)}}
 # The contrast of a text depends on its colour, its size, its weight and the ground that
 # it stands on; whether a link stands out, on the text around it as well. Of texts and
 # links that have all of it in common, one is marked for axe to measure: a page has ten
-# thousand and some fifty looks.
+# thousand and some fifty looks in either palette.
 MARK_LOOKS = """() => {
   const grounds = new Map([[null, ""]]), looks = new Set();
   const ground = (box) => {
@@ -51,18 +51,18 @@ MARK_LOOKS = """() => {
     const { color, fontSize, fontWeight } = getComputedStyle(box);
     const kind = link ? setting(box) : "";
     const look = [color, fontSize, fontWeight, ground(box), kind].join();
-    delete box.dataset.look;
     if (!looks.has(look)) box.dataset.look = looks.size;
     looks.add(look);
   }
   return looks.size;
 }"""
 
-# Thousands of colours of code that are like a marked one: as plain text they cost axe
-# nothing. A page is not to be marked again after it.
+# Code has thousands of spans that look like a marked one; as plain text they cost axe
+# nothing.
 PLAIN_CODE = """() => {
-  for (const span of document.querySelectorAll("pre span:not([data-look])"))
-    if (!span.querySelector("[data-look]")) span.replaceWith(span.textContent);
+  for (const span of document.querySelectorAll("pre span, dt span"))
+    if (!span.matches("[data-look]") && !span.querySelector("[data-look]"))
+      span.replaceWith(span.textContent);
 }"""
 
 
@@ -101,14 +101,12 @@ def look(tab: Watched, colours: str, width: int) -> None:
     assert tab.errors == []
 
 
-def faults(page) -> list[str]:
-    """List what axe finds, the texts and links that stand out too little among it."""
+def mark_looks(page) -> None:
+    """Mark one text or link of each look that the page has now."""
     assert page.evaluate(MARK_LOOKS) > 0
-    return axe_violations(page, selectors=MARKED)
 
 
-def faults_of_colour(page) -> list[str]:
-    """List the texts, and links in texts, that stand out too little; the last look."""
-    assert page.evaluate(MARK_LOOKS) > 0
+def faults(page, options=None) -> list[str]:
+    """List what axe finds on a marked page; `COLOUR` asks for the rules of colour."""
     page.evaluate(PLAIN_CODE)
-    return axe_violations(page, options=COLOUR, selectors=MARKED)
+    return axe_violations(page, options=options, selectors=MARKED)

@@ -8,7 +8,7 @@ from browser import (
     serve,
     watched_page,
 )
-from views import faults_of_colour
+from views import COLOUR, faults, mark_looks
 
 PAGE = """<!doctype html><html lang="en"><title>A page</title><main><h1>Here</h1>
 <img src="https://example.org/far.png" alt="far"><input>
@@ -48,8 +48,8 @@ def test_one_faint_text_is_found_among_many_that_are_alike(browser, faint, count
     with watched_page(browser) as watched:
         plain = '<p class="a">plain</p>' * 200
         watched.page.set_content(GREYS % (plain + faint + plain))
-        found = faults_of_colour(watched.page)
-        assert len(found) == count
+        mark_looks(watched.page)
+        assert len(faults(watched.page, COLOUR)) == count
         marked = watched.page.locator("[data-look]").count()
         assert marked == 2 + bool(faint)  # the title, and each look once
 
@@ -74,7 +74,8 @@ def test_one_hidden_link_is_found_among_many_that_are_seen(browser, hidden, coun
         alone = f"<ul><li>{LINK % ' class=plain'}</li></ul>" * 100
         hidden = hidden.replace("%s", " class=plain")
         watched.page.set_content(LINKS % (seen + alone + hidden + seen))
-        assert len(faults_of_colour(watched.page)) == count
+        mark_looks(watched.page)
+        assert len(faults(watched.page, COLOUR)) == count
 
 
 @pytest.mark.parametrize(
