@@ -54,5 +54,7 @@ class PeakMemory(TorchDispatchMode):
 
 
 def _storages(tree) -> dict:
+    """The storages of a tree's tensors; those without memory (meta, fake) left out."""
     tensors = [x for x in tree_leaves(tree) if isinstance(x, Tensor)]
-    return {id(s): s for s in (x.untyped_storage() for x in tensors)}
+    storages = [x.untyped_storage() for x in tensors]
+    return {id(s): s for s in storages if s.device.type != "meta"}
