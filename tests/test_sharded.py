@@ -12,7 +12,12 @@ import sharded_cases as cases
 import torch
 import torch.nn.functional as F
 
-from lib.sharded import VocabParallelEmbedding, run_processes, step_traffic
+from lib.sharded import (
+    PeakMemory,
+    VocabParallelEmbedding,
+    run_processes,
+    step_traffic,
+)
 
 SIZES = (4, 2, 1)  # each loads what those before it have saved
 GONE = "no process group|torchrun"
@@ -148,6 +153,23 @@ def test_traffic_equals_the_formula(ranks):
         assert sum(formula.values()) == 4 * tokens * (2 * width + 3)
         assert found["ours"] == {"all_reduce": sum(formula.values())}
         assert sum(found["torch"].values()) == found["calls"]["all_reduce"] == 4
+
+
+def test_peak_memory_counts_each_storage_once_while_it_lives():
+    before = torch.zeros(1_000)
+    with PeakMemory() as memory:
+        view = before.view(10, 100)[1:]  # of what was there before: nothing new
+        assert memory.bytes == 0
+        first = torch.zeros(1_000, dtype=torch.float64)
+        again = first[10:]  # a second tensor of one storage
+        del first
+        assert memory.bytes == 8_000
+        again.add_(1)
+        torch.empty(10**9, device="meta")  # has no memory
+        del again
+        last = before + 1
+    assert (memory.bytes, memory.peak) == (4_000, 8_000)
+    del view, last
 
 
 def test_traffic_of_bfloat16_sums_in_float32():

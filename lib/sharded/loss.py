@@ -103,6 +103,17 @@ def merge_over_ranks(
     Returns:
         The same three for the whole vocabulary, after a maximum of N numbers and a sum
         of 2 N.
+
+    Source:
+        Milakov & Gimelshein 2018, section 3.1, whose operation is associative and
+        commutative.
+
+    Example:
+        >>> store = dist.HashStore()
+        >>> dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+        >>> merge_over_ranks(*torch.tensor([[1.0], [3.0], [2.0]]))
+        (tensor([1.]), tensor([3.]), tensor([2.]))
+        >>> dist.destroy_process_group()
     """
     highest = all_reduce(top.clone(), group, largest=True)
     sums = torch.stack([own, total * (top - highest).exp()])  # [2, N]
