@@ -11,6 +11,8 @@ LONGEST = (
     "tests/book/test_lab.py",
     "tests/book/test_views_phone.py",
     "chapters/15_tied_head.ipynb",
+    "chapters/16_large_vocabulary.ipynb",
+    "tests/test_sharded.py",
     "chapters/14_length_extrapolation.ipynb",
     "chapters/11_rope_scaling.ipynb",
     "chapters/04_glove.ipynb",

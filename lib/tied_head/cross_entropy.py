@@ -1,5 +1,7 @@
 """The loss over a whole vocabulary without ever holding all of its logits."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -81,15 +83,44 @@ def tied_cross_entropy(
         >>> tied_cross_entropy(hidden, table, torch.tensor([4, -100]))
         tensor(1.6094)
     """
-    size = _check_options(reduction, z_loss, softcap, chunk_by, chunk_size)
+    size = check_loss_options(reduction, z_loss, softcap, chunk_by, chunk_size)
+
+    def losses_of(*inputs):
+        watched = is_watched(*[x for x in inputs if x is not None])
+        form = chunk_by == "tokens" and reduction != "none" and not watched
+        return _losses(inputs, form, watched, chunk_by, (size, z_loss, softcap))
+
+    inputs = hidden, weight, bias, targets
+    return reduce_losses(losses_of, *inputs, ignore_index, reduction)
+
+
+def reduce_losses(
+    losses_of: Callable[..., Tensor],
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    ignore_index: int,
+    reduction: str,
+) -> Tensor:
+    """Check and cast what a loss is given, compute it, and reduce it.
+
+    Args:
+        losses_of: makes the losses `[N]`, or their sum, of hidden states `[N, d]`,
+            table, bias, ids `[N]` and which of them are counted `[N]`; the id of a
+            token that is not counted is 0. Autocast is off in it.
+        hidden, weight, bias, targets, ignore_index, reduction: those of
+            `tied_cross_entropy`.
+
+    Returns:
+        A number, or with "none" the losses in the shape of the targets.
+    """
     _check_tensors(hidden, weight, bias, targets)
     ids = targets.reshape(-1).long()
     counted = ids != check_integer("ignore_index", ignore_index)  # [N]
     tensors = _as_cast(hidden.reshape(-1, hidden.shape[-1]), weight, bias)
-    inputs = *tensors, ids.where(counted, 0), counted
-    watched = is_watched(*[x for x in inputs if x is not None])
-    form = chunk_by == "tokens" and reduction != "none" and not watched
-    losses = _losses(inputs, form, watched, chunk_by, (size, z_loss, softcap))
+    with without_autocast(hidden.device.type):
+        losses = losses_of(*tensors, ids.where(counted, 0), counted)
     if reduction == "none":
         return losses.view(targets.shape)
     count = counted.sum().clamp(min=1) if reduction == "mean" else 1
@@ -99,13 +130,12 @@ def tied_cross_entropy(
 def _losses(inputs, form, watched, chunk_by, options) -> Tensor:
     """Losses of all tokens `[N]`; their sum, if its gradients are to be formed now."""
     hidden, weight = inputs[:2]
-    with without_autocast(hidden.device.type):
-        if form:
-            return Formed.apply(*inputs, torch.is_grad_enabled(), *options)
-        size, *rest = options
-        tile = (len(hidden) or 1, size), (size, len(weight))
-        rest = *tile[chunk_by == "tokens"], *rest, watched
-        return Recomputed.apply(*inputs, *rest)[0]
+    if form:
+        return Formed.apply(*inputs, torch.is_grad_enabled(), *options)
+    size, *rest = options
+    tile = (len(hidden) or 1, size), (size, len(weight))
+    rest = *tile[chunk_by == "tokens"], *rest, watched
+    return Recomputed.apply(*inputs, *rest)[0]
 
 
 def _as_cast(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -145,7 +175,8 @@ def _check_tensors(hidden, weight, bias, targets) -> None:
             raise TypeError(f"hidden states are {hidden.dtype}, the {name} {x.dtype}")
 
 
-def _check_options(reduction, z_loss, softcap, chunk_by, chunk_size) -> int:
+def check_loss_options(reduction, z_loss, softcap, chunk_by, chunk_size) -> int:
+    """Check the options of `tied_cross_entropy`; returns the size of a chunk."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
     if chunk_by not in CHUNK_SIZES:

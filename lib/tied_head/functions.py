@@ -18,7 +18,7 @@ from lib.tied_head.chunks import (
     token_losses,
     wide_dtype,
 )
-from lib.tied_head.gradients import Sums, cast_like, gradients
+from lib.tied_head.gradients import Sums, cast_like, chunk_gradients
 
 
 class _OneByOne(torch.autograd.Function):
@@ -83,7 +83,7 @@ class _Gradients(_OneByOne):
     @staticmethod
     def forward(*inputs):
         factor, needed, *options = inputs[8:]
-        found = gradients(inputs[:8], factor, needed, tuple(options))
+        found = chunk_gradients(inputs[:8], factor, needed, tuple(options))
         return tuple(cast_like(found, inputs))
 
     @staticmethod
@@ -132,7 +132,7 @@ class Formed(torch.autograd.Function):
         if formed is None:
             one = ctx.saved_tensors[4].to(factor.dtype)  # [N], 1 for what is counted
             needed = ctx.needs_input_grad[:3]
-            formed = gradients(ctx.saved_tensors, one, needed, ctx.options)
+            formed = chunk_gradients(ctx.saved_tensors, one, needed, ctx.options)
         scaled = [x if x is None else x.mul_(factor) for x in formed]
         return *cast_like(scaled, ctx.saved_tensors), *[None] * 6
 

@@ -15,11 +15,12 @@ from lib.tied_head.chunks import (
 )
 
 
-def gradients(
+def chunk_gradients(
     saved: tuple[Tensor | None, ...],
     factor: Tensor,
     needed: Sequence[bool],
     options: tuple[int, int, float, float | None],
+    inside: Tensor | None = None,
 ) -> list[Tensor | None]:
     """Compute the logits again, tile by tile, and from them the three gradients, wide.
 
@@ -29,6 +30,9 @@ def gradients(
         factor: the gradient of each token's loss, `[N]`.
         needed: which of the three gradients are wanted.
         options: tokens and rows of a tile, z_loss and softcap.
+        inside: whether a target is a row of this table, `[N]`; None means all. The
+            table may be a part of a larger one whose sums are in `saved`; the id of a
+            target elsewhere is 0.
     """
     hidden, weight, bias, ids, counted, own, top, total = saved
     tokens, rows, z_loss, softcap = options
@@ -44,7 +48,10 @@ def gradients(
             sums.add(some, cut, dz.masked_fill_(ignored, 0), part)
             del z, dz  # before the next tile is allocated
         del part
-    return sums.finish(ids, counted, target_gradient(own, factor, softcap))
+    pull = target_gradient(own, factor, softcap)
+    if inside is not None:
+        pull = pull.where(inside, 0)
+    return sums.finish(ids, counted, pull) if len(weight) else sums.sums
 
 
 def cast_like(sums: Sequence[Tensor | None], inputs: Sequence) -> list[Tensor | None]:
