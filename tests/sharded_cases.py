@@ -3,23 +3,29 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import loss_parallel
+from torch.utils.checkpoint import checkpoint
 
 from lib.sharded import (
     Traffic,
     VocabParallelEmbedding,
     VocabParallelHead,
+    clip_grad_norm,
     vocab_parallel_cross_entropy,
 )
+from lib.tied_head import is_tied, tie_weights, untie
 from lib.token_embedding import TokenEmbedding
 
 CASES = {
@@ -218,6 +224,156 @@ def mistakes():
     return {name: message(function) for name, function in mistakes.items()}
 
 
+def _bias(weight, bias):
+    return vocab_parallel_cross_entropy(
+        torch.zeros(2, 4), weight, torch.tensor([1, 2]), bias=bias
+    )
+
+
+def mistakes_of_one_rank():
+    """What every rank says where only the last one was given something wrong."""
+    last = dist.get_rank() == dist.get_world_size() - 1 > 0
+    make, rows = VocabParallelEmbedding, 12 // dist.get_world_size()
+    shard = torch.zeros(rows, 4)
+    whole = TokenEmbedding(12, 4, sparse=last)
+    mistakes = {
+        "another std": lambda: make(12, 4, std=10.0 if last else 1.0),
+        "another scale": lambda: make(12, 4, scale=2.0 if last else 1.0),
+        "another padding row": lambda: make(12, 4, padding_idx=3 if last else 2),
+        "a padding row outside": lambda: make(12, 4, padding_idx=12 if last else 2),
+        "one without a shard": lambda: make(12, 4, shard=None if last else shard),
+        "a sparse one": lambda: make.from_full(whole),
+    }
+    return {name: message(function) for name, function in mistakes.items()}
+
+
+def biases():
+    """A bias that is not split as the table is, and one that is."""
+    table, part = VocabParallelEmbedding(12, 4), torch.zeros(3)
+    whole = torch.arange(12.0)
+    mesh = table.mesh
+    everywhere = DTensor.from_local(whole, mesh, [Replicate()], run_check=False)
+    own = distribute_tensor(whole, mesh, [Shard(0)])
+    plain = torch.zeros(len(table.weight.to_local()), 4)
+    return {
+        "whole": message(lambda: _bias(table.weight, whole)),
+        "everywhere": message(lambda: _bias(table.weight, everywhere)),
+        "split, of a plain table": message(lambda: _bias(plain, own)),
+        "too short": message(lambda: _bias(table.weight, part)),
+        "right": _bias(table.weight, own).detach(),
+    }
+
+
+def hidden_states_of_a_kind():
+    """Hidden states and ids as DTensors: the same everywhere, and split."""
+    table = own_copy(problem({"rows": 11})[0], torch.float64)
+    hidden = torch.linspace(-1, 1, 12, dtype=torch.float64).view(2, 6)
+    targets = torch.tensor([3, 10])
+    found = {}
+    for name, place in {"plain": None, "alike": Replicate(), "split": Shard(0)}.items():
+
+        def as_given(x, place=place):
+            options = {"run_check": False}
+            if place is None:
+                return x
+            return DTensor.from_local(x, table.mesh, [place], **options)
+
+        def loss():
+            some = as_given(hidden), table.weight, as_given(targets)
+            return vocab_parallel_cross_entropy(*some)
+
+        found[name] = message(loss) or loss().detach()
+        found[f"{name} ids"] = message(lambda: table(as_given(targets)))
+    return found
+
+
+def clipped():
+    """Gradients of a table and a layer, clipped together; and steps at once."""
+    case = {"rows": 11}
+    *_, ids, targets = problem(case)
+    model = Model(case)
+    hidden = model(ids)
+    vocab_parallel_cross_entropy(hidden, model.head.weight, targets).backward()
+    length = clip_grad_norm(model.parameters(), 0.01)
+    groups = [{"params": [model.table.weight]}, {"params": [model.layer]}]
+    torch.optim.AdamW(groups, lr=0.1, foreach=True).step()
+    grads = model.table.weight.grad.full_tensor(), model.layer.grad
+    return {"length": length, "grads": grads}
+
+
+def states():
+    """What states of one process, and of a head with another table, do."""
+    table, head, *_ = problem({"rows": 11})
+    model = Model({"rows": 11})
+    whole = {"layer": model.layer.detach(), "table.weight": 2 * table}
+    model.load_state_dict(whole)
+    found = {"whole": model.table.weight.full_tensor().detach()}
+    also = whole | {"head.weight": 2 * table}
+    model.load_state_dict(also)
+    also["head.weight"] = also["head.weight"].clone()
+    also["head.weight"][-1] += 1  # a row of one rank
+    found["differs"] = message(lambda: model.load_state_dict(also))
+    found["untie"] = message(lambda: untie(model.table, model.head))
+    own = VocabParallelHead.untied(own_copy(head, torch.float64))
+    found["owned"] = [len(list(own.parameters()))]
+    tie_weights(model.table, own)
+    found["owned"] += [len(list(own.parameters()))]
+    found["tied"] = is_tied(model.table, own)
+    with torch.device("meta"):
+        meta = VocabParallelEmbedding(11, 4)
+    bias = VocabParallelHead(meta, bias=True).bias
+    found["meta"] = (meta.weight.is_meta, bias.is_meta, tuple(bias.shape))
+    found["group"] = message(
+        lambda: vocab_parallel_cross_entropy(
+            torch.zeros(1, 6).double(),
+            model.table.weight,
+            torch.tensor([0]),
+            group=dist.group.WORLD,
+        )
+    )
+    return found
+
+
+def collectives():
+    """Bytes that go into each kind of collective, of ten numbers a rank."""
+    world, mine = dist.get_world_size(), torch.ones(10)
+    many, part = torch.ones(10 * world), torch.empty(10)
+    with Traffic() as traffic:
+        dist.all_reduce(mine)
+        dist.broadcast(mine, 0)
+        dist.all_gather([torch.empty(10) for _ in range(world)], mine)
+        dist.all_gather_into_tensor(many, mine)
+        dist.reduce_scatter_tensor(part, many)
+        dist.barrier()
+    return dict(traffic.bytes)
+
+
+def parts_of_a_backward_pass():
+    """Frozen parts, two passes and checkpointing, against the plain way of all."""
+    table, *_, targets = problem({"rows": 11})
+    base = torch.linspace(-1, 1, 72, dtype=torch.float64).view(3, 4, 6)
+    split = own_copy(table, torch.float64)
+    loss = vocab_parallel_cross_entropy
+    found = {}
+    hidden = base.clone().requires_grad_()
+    loss(hidden, split.weight.detach(), targets).backward()
+    found["hidden alone"] = hidden.grad
+    loss(base, split.weight, targets).backward()
+    found["table alone"] = split.weight.grad.full_tensor()
+    hidden = base.clone().requires_grad_()
+    both = loss(hidden, split.weight.detach(), targets)
+    both.backward(retain_graph=True)
+    both.backward()
+    found["twice"] = hidden.grad
+    hidden = base.clone().requires_grad_()
+    again = {"use_reentrant": False}
+    checkpoint(loss, hidden, split.weight.detach(), targets, **again).backward()
+    found["checkpointed"] = hidden.grad
+    with torch.no_grad():
+        found["no grad"] = loss(base, split.weight, targets)
+    return found
+
+
 def plain_shards():
     """The loss from rows of any split, without a DTensor: rank r has r + 1 rows."""
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -248,6 +404,8 @@ def everything(folder, *saved_before):
     found = {name: numbers_of(case) for name, case in CASES.items()}
     found |= {f"logits: {name}": logits_and_torch_loss(CASES[name]) for name in CASES}
     parts = start, traffic, mistakes, plain_shards, autocast
+    parts += mistakes_of_one_rank, biases, hidden_states_of_a_kind, clipped
+    parts += states, collectives, parts_of_a_backward_pass
     found |= {part.__name__: part() for part in parts}
     save(folder)
     return found | {"loaded": load(*saved_before)}
@@ -271,6 +429,11 @@ def load(*folders):
         model.load_state_dict(state)
         found.append((list(state), model.table.weight.full_tensor().detach()))
     return found
+
+
+def rank_alone():
+    """A function that sends nothing."""
+    return dist.get_rank()
 
 
 def rank_and_pid():
@@ -305,6 +468,41 @@ def failing(folder):
     dist.barrier()
 
 
+def aborting(folder):
+    """Rank 1 raises; rank 0 aborts for it, as NCCL's watchdog does."""
+    note_pid(folder)
+    if dist.get_rank() == 1:
+        raise LookupError("the row of rank 1 is gone")
+    try:
+        dist.barrier()
+    except RuntimeError:
+        os.abort()
+
+
+def leaving(folder):
+    """Rank 1 leaves without a result and without an error."""
+    note_pid(folder)
+    if dist.get_rank() == 1:
+        os._exit(3)
+    dist.barrier()
+
+
+def quitting(folder):
+    """Rank 1 is told to quit by its own code."""
+    note_pid(folder)
+    if dist.get_rank() == 1:
+        sys.exit(0)
+    dist.barrier()
+
+
+def parent(folder):
+    """Start a process that outlives its parent, and raise."""
+    note_pid(folder)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    (folder / f"{dist.get_rank()}.child").write_text(str(child.pid))
+    raise LookupError("the row is gone")
+
+
 def note_pid(folder):
     (folder / f"{dist.get_rank()}.pid").write_text(str(os.getpid()))
 
@@ -314,3 +512,12 @@ def is_alive(pid):
         os.kill(pid, 0)
         return True
     return False
+
+
+def is_running(pid):
+    """Whether a process runs; one that has ended may wait to be collected."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return is_alive(pid) and not Path("/proc").exists()
+    return state != "Z"

@@ -20,7 +20,7 @@ from lib.sharded import (
 )
 
 SIZES = (4, 2, 1)  # each loads what those before it have saved
-GONE = "no process group|torchrun"
+GONE = "no process group.*run_processes.*torchrun"
 
 
 @pytest.fixture(scope="module", params=SIZES)
@@ -198,7 +198,7 @@ WRONG = {
     "too few rows": ("ValueError", "rows"),
     "another split": ("ValueError", "rank 0"),
     "another width": ("ValueError", "width"),
-    "another dtype": ("ValueError", "float64"),
+    "another dtype": ("ValueError", "rank 0", "float32", "rank 1 of torch.float64"),
     "sizes that disagree": ("ValueError", "10", "11"),
     "id too large": ("IndexError", "id 10", "10 rows, ids 0 to 9"),
     "id below zero": ("IndexError", "id -1", "10 rows"),
@@ -219,11 +219,102 @@ TOGETHER = ("another split", "another width", "another dtype", "sizes that disag
 def test_a_mistake_has_a_clear_error_on_every_rank(ranks, name):
     said = [found["mistakes"][name] for found in ranks]
     if len(ranks) == 1 and name in TOGETHER:
-        assert said == [None] or name == "another split"
+        assert (said == [None]) == (name != "another split")  # which has a row more
         return
     assert len(set(said)) == 1
     for part in WRONG[name]:
         assert part in said[0]
+
+
+FROM_ONE = {
+    "another std": ("ValueError", "std", "rank 0 has 1.0", "10.0"),
+    "another scale": ("ValueError", "scale", "rank 0 has 1.0", "2.0"),
+    "another padding row": ("ValueError", "padding_idx", "rank 0 has 2", "has 3"),
+    "a padding row outside": ("IndexError", "padding_idx 12", "12 rows"),
+    "one without a shard": ("ValueError", "no shard", "rank"),
+    "a sparse one": ("ValueError", "sparse"),
+}
+
+
+@pytest.mark.parametrize("name", FROM_ONE)
+def test_a_mistake_of_one_rank_is_an_error_on_all(ranks, name):
+    for found in ranks:
+        said = found["mistakes_of_one_rank"][name]
+        if len(ranks) == 1:
+            assert said is None
+            continue
+        for part in FROM_ONE[name]:
+            assert part in said
+
+
+def test_a_bias_is_split_as_the_table_is(ranks):
+    logits = torch.arange(12.0).expand(2, 12)
+    wanted = F.cross_entropy(logits, torch.tensor([1, 2]))
+    for found in ranks:
+        said = found["biases"]
+        assert torch.allclose(said["right"], wanted)
+        assert "TypeError" in said["whole"]
+        assert "split by rows" in said["whole"]
+        assert "Shard(0)" in said["everywhere"]
+        assert "TypeError" in said["split, of a plain table"] or len(ranks) > 1
+        assert "(3,) does not fit a table of 12 rows" in said["too short"]
+
+
+def test_what_all_ranks_hold_alike_may_be_a_dtensor(ranks):
+    for found in ranks:
+        found = found["hidden_states_of_a_kind"]
+        assert torch.equal(found["alike"], found["plain"])
+        assert found["alike ids"] is None
+        for name in ("split", "split ids"):
+            assert "must be the same on all ranks" in found[name]
+
+
+def test_gradients_are_clipped_together(ranks):
+    wanted = reference({"rows": 11})
+    parts = [wanted["table"], wanted["layer"]]
+    weights = [torch.zeros_like(x).requires_grad_() for x in parts]
+    for weight, gradient in zip(weights, parts, strict=True):
+        weight.grad = gradient.clone()
+    length = torch.nn.utils.clip_grad_norm_(weights, 0.01)
+    for found in ranks:
+        found = found["clipped"]
+        assert torch.allclose(found["length"], length)
+        for ours, weight in zip(found["grads"], weights, strict=True):
+            assert torch.allclose(ours, weight.grad)
+
+
+def test_states_of_one_process_and_heads_that_are_tied(ranks):
+    table = cases.problem({"rows": 11})[0]
+    for found in ranks:
+        found = found["states"]
+        assert torch.equal(found["whole"], 2 * table)
+        assert "1 of 11 rows" in found["differs"]
+        assert "VocabParallelHead.untied" in found["untie"]
+        assert found["owned"] == [1, 0]
+        assert found["tied"]
+        assert found["meta"] == (True, True, (11,))
+        assert "leave group out" in found["group"]
+
+
+def test_traffic_is_what_goes_in(ranks):
+    many = {"reduce_scatter_tensor": 40 * len(ranks)}
+    names = "all_reduce", "broadcast", "all_gather", "all_gather_into_tensor"
+    for found in ranks:
+        assert found["collectives"] == dict.fromkeys(names, 40) | many
+
+
+def test_frozen_parts_second_passes_and_checkpointing(ranks):
+    table, *_, targets = cases.problem({"rows": 11})
+    hidden = torch.linspace(-1, 1, 72, dtype=torch.float64).view(3, 4, 6)
+    hidden, table = hidden.requires_grad_(), table.requires_grad_()
+    loss = F.cross_entropy((hidden @ table.T).flatten(0, 1), targets.flatten())
+    loss.backward()
+    wanted = {"hidden alone": hidden.grad, "table alone": table.grad}
+    wanted |= {"twice": 2 * hidden.grad, "checkpointed": hidden.grad, "no grad": loss}
+    for found in ranks:
+        found = found["parts_of_a_backward_pass"]
+        for name, value in wanted.items():
+            assert torch.allclose(found[name], value), name
 
 
 def test_a_checkpoint_is_loaded_at_another_number_of_processes(tmp_path_factory):
@@ -273,6 +364,52 @@ def test_a_worker_that_raises_is_named_with_its_error(tmp_path):
     said, _ = stopped(cases.failing, tmp_path, 60, RuntimeError)
     assert "rank 1" in said
     assert "LookupError: the row of rank 1 is gone" in said
+
+
+@pytest.mark.parametrize(
+    ("function", "part"),
+    [
+        (cases.aborting, "LookupError: the row of rank 1 is gone"),
+        (cases.leaving, "rank 1 of 2 ended with exit status 3"),
+        (cases.quitting, "SystemExit: 0"),
+    ],
+)
+def test_other_ends_name_rank_and_cause(tmp_path, function, part):
+    said, _ = stopped(function, tmp_path, 60, RuntimeError)
+    assert said.startswith("rank 1 of 2")
+    assert part in said
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups here")
+def test_what_a_worker_has_started_ends_with_it(tmp_path):
+    stopped(cases.parent, tmp_path, 60, RuntimeError)
+    children = [int(file.read_text()) for file in tmp_path.glob("*.child")]
+    end = time.monotonic() + 5
+    while any(cases.is_running(pid) for pid in children) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert children
+    assert not any(cases.is_running(pid) for pid in children)
+
+
+SCRIPT = """
+from lib.sharded import run_processes
+import torch.distributed as dist
+print(run_processes(dist.get_rank, 1, timeout=100))
+"""
+
+
+def test_a_script_without_its_guard_is_told_where_to_look(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    command = [sys.executable, str(tmp_path / "script.py")]
+    options = {"capture_output": True, "text": True, "timeout": 100}
+    ran = subprocess.run(command, env=environment, **options)
+    assert ran.returncode == 1
+    assert "rank 0 of 1 ended with exit status 1 and no result" in ran.stderr
+
+
+def test_functions_that_send_nothing_end_well():
+    assert run_processes(cases.rank_alone, 4, timeout=90) == [0, 1, 2, 3]
 
 
 def test_two_runs_at_once():

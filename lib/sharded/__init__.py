@@ -1,5 +1,6 @@
 """A vocabulary split over processes: table, head and loss on `torch.distributed`."""
 
+from lib.sharded.clip import clip_grad_norm
 from lib.sharded.head import VocabParallelHead
 from lib.sharded.launch import run_processes
 from lib.sharded.loss import merge_over_ranks, vocab_parallel_cross_entropy
@@ -13,6 +14,7 @@ __all__ = [
     "Traffic",
     "VocabParallelEmbedding",
     "VocabParallelHead",
+    "clip_grad_norm",
     "first_and_rows",
     "merge_over_ranks",
     "run_processes",

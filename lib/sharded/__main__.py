@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from lib.sharded import (
     Traffic,
@@ -25,7 +26,8 @@ V, D, TOKENS = 32_000, 256, 512
 
 def held_bytes(*tensors: Tensor) -> int:
     """Bytes of this rank's tensors: parameters, gradients, an optimiser's two sums."""
-    return sum(getattr(x, "_local_tensor", x).nbytes for x in tensors)
+    parts = (x.to_local() if isinstance(x, DTensor) else x for x in tensors)
+    return sum(x.nbytes for x in parts)
 
 
 def step() -> dict[str, float]:

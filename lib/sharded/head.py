@@ -2,10 +2,10 @@
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Replicate, zeros
+from torch.distributed.tensor import DTensor, Replicate
 
 from lib.checks import check_floating
-from lib.sharded.ranks import BY_ROWS
+from lib.sharded.ranks import alike, split_by_rows
 from lib.sharded.table import VocabParallelEmbedding
 from lib.tied_head import TiedLMHead
 
@@ -52,9 +52,9 @@ class VocabParallelHead(TiedLMHead):
             )
         super().__init__(embedding, scale=scale)
         if bias:
-            options = {"dtype": self.weight.dtype, "placements": BY_ROWS}
-            total = zeros(len(self.weight), device_mesh=embedding.mesh, **options)
-            self.bias = nn.Parameter(total)  # [V]
+            local, total = self.weight.to_local(), len(self.weight)
+            zeros = local.new_zeros(len(local))
+            self.bias = nn.Parameter(split_by_rows(zeros, embedding.mesh, total))  # [V]
 
     @classmethod
     def untied(
@@ -65,8 +65,17 @@ class VocabParallelHead(TiedLMHead):
         head.table = table
         return head
 
+    def _hold(self, embedding) -> None:
+        super()._hold(embedding)
+        self._modules.pop("table", None)  # an untied head that is tied owns none
+
+    def _load_from_state_dict(self, state, prefix, *rest):
+        self.embedding.take_own(state, prefix + "weight")
+        super()._load_from_state_dict(state, prefix, *rest)
+
     def forward(self, hidden: Tensor) -> DTensor:
         """Compute logits: `[..., d]`, the same on all ranks, to `[..., V]`."""
+        hidden = alike("hidden states", hidden)
         check_floating("hidden states", hidden)
         mesh = self.weight.device_mesh
         everywhere = DTensor.from_local(hidden, mesh, [Replicate()], run_check=False)

@@ -7,8 +7,9 @@ from torch.autograd.function import once_differentiable
 from torch.distributed.tensor import DTensor
 
 from lib.checks import check_ids
-from lib.sharded.ranks import all_reduce, shard_of
+from lib.sharded.ranks import alike, all_reduce, rows_of, shard_of
 from lib.tied_head import (
+    cast_like,
     check_loss_options,
     chunk_gradients,
     normalise,
@@ -48,12 +49,13 @@ def vocab_parallel_cross_entropy(
             of rows in every call.
         targets: integer ids of the whole table `[...]`, the same on all ranks.
         ignore_index: the target whose tokens do not count.
-        bias: one number a row, split as the rows are.
+        bias: one number a row, split as the rows are: a `DTensor` beside a `DTensor`.
         reduction: "mean" over the tokens that count, "sum", or "none".
         z_loss: weight of (log Z)², added to each token's loss.
         softcap: c in c · tanh(logits / c); None leaves the logits as they are.
         chunk_size: rows at once; None takes 2,048.
-        group: the ranks that share a plain tensor; None means all.
+        group: the ranks that share a plain tensor; None means all. A `DTensor` knows
+            its own.
 
     Returns:
         A number, or with "none" the losses `[...]`; the same on all ranks.
@@ -81,11 +83,12 @@ def vocab_parallel_cross_entropy(
     def losses_of(hidden, weight, bias, ids, counted):
         rows, first, total, ranks = shard_of(weight, group)
         check_ids(ids, total, "target")
-        bias = bias.to_local() if isinstance(bias, DTensor) else bias
+        bias = _own_bias(bias, weight)
         options = ranks, size, z_loss, softcap
         return _Losses.apply(hidden, rows, bias, ids - first, counted, *options)
 
-    inputs = hidden, weight, bias, targets
+    both = alike("hidden states", hidden), alike("targets", targets)
+    inputs = both[0], weight, bias, both[1]
     return reduce_losses(losses_of, *inputs, ignore_index, reduction)
 
 
@@ -145,9 +148,18 @@ class _Losses(torch.autograd.Function):
         found = chunk_gradients(tuple(saved), factor, needed, ctx.options, inside)
         if needed[0]:
             all_reduce(found[0], ctx.group)
-        pairs = zip(found, saved, strict=False)
-        cast = [wide if wide is None else wide.to(x.dtype) for wide, x in pairs]
-        return *cast, *[None] * 6
+        return *cast_like(found, saved), *[None] * 6
+
+
+def _own_bias(bias: Tensor | None, weight: Tensor) -> Tensor | None:
+    """This rank's part of a bias, which must be split as the table is."""
+    if bias is not None and isinstance(bias, DTensor) != isinstance(weight, DTensor):
+        kinds = type(bias).__name__, type(weight).__name__
+        raise TypeError(
+            f"the bias is a {kinds[0]} and the table a {kinds[1]}: both must be "
+            "DTensors split by rows, or both this rank's part as a plain tensor"
+        )
+    return rows_of("the bias", bias) if isinstance(bias, DTensor) else bias
 
 
 def _of_shard(hidden, rows, bias, ids, size, softcap) -> tuple:

@@ -12,9 +12,11 @@ from lib.checks import check_ids
 from lib.sharded.ranks import (
     BY_ROWS,
     agree,
+    alike,
     all_reduce,
     first_and_rows,
     mesh_of_ranks,
+    split_by_rows,
 )
 from lib.token_embedding import TokenEmbedding
 
@@ -24,11 +26,17 @@ BLOCK = 1_024  # rows that are drawn with one seed
 class VocabParallelEmbedding(TokenEmbedding):
     """Map token ids `[...]` to rows `[..., dim]` of a table that processes share.
 
-    The table is one `DTensor` Parameter, split by rows over a device mesh: optimisers,
-    `clip_grad_norm_` and `torch.distributed.checkpoint` see the whole table, and each
-    process holds ⌈V/n⌉ of its rows. Every rank asks for the same ids; it looks up those
-    that it has, puts zeros for the others, and one sum over the ranks does the rest.
-    The gradient that comes back is the same on all ranks and needs no message.
+    The table is one `DTensor` Parameter, split by rows over a device mesh: optimisers
+    and `torch.distributed.checkpoint` see the whole table, and each process holds
+    ⌈V/n⌉ of its rows. A state of one process can be loaded too. Every rank asks for the
+    same ids; it looks up those that it has, puts zeros for the others, and one sum over
+    the ranks does the rest. The gradient that comes back is the same on all ranks and
+    needs no message.
+
+    Torch's functions over many tensors at once take a `DTensor` beside plain ones for a
+    mistake: to clip gradients there is `clip_grad_norm`, and an optimiser with
+    `foreach` or `fused`, the default on a graphics card, wants the split tables in a
+    parameter group of their own.
 
     A new table is drawn in blocks of rows, each from a seed of its own, so that it does
     not depend on the number of processes. The seed comes from rank 0.
@@ -73,33 +81,53 @@ class VocabParallelEmbedding(TokenEmbedding):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
-        options = {"device": "meta", "dtype": dtype}  # it checks, and allocates nothing
-        super().__init__(num_embeddings, dim, padding_idx, scale, std, **options)
-        total, width = self.weight.shape
         mesh = mesh_of_ranks(mesh)
-        facts = {"width": width, "dtype": str(self.weight.dtype)}
-        agree(mesh, total, shard, padding_idx=self.padding_idx, **facts)
-        drawn = shard is None
-        if drawn:
-            _, rows = first_and_rows(total, mesh.size(), mesh.get_local_rank())
-            kind = device or mesh.device_type
-            shard = torch.empty(rows, width, device=kind, dtype=self.weight.dtype)
-        self.weight = nn.Parameter(_as_table(shard.detach(), mesh, total))
-        if drawn:
+
+        def describe():  # on meta: it checks, and allocates nothing
+            options = {"device": "meta", "dtype": dtype}
+            TokenEmbedding.__init__(
+                self, num_embeddings, dim, padding_idx, scale, std, **options
+            )
+            facts = {"rows": self.num_embeddings, "width": self.dim, "shard": shard}
+            facts |= {"padding_idx": self.padding_idx, "dtype": self.weight.dtype}
+            return facts | {"scale": self.scale, "std": self.std}
+
+        agree(mesh, describe)
+        rows = shard if shard is not None else self._empty(mesh, device)
+        self.weight = nn.Parameter(split_by_rows(rows.detach(), mesh, len(self.weight)))
+        if shard is None:
             self.reset_parameters()
+
+    def _empty(self, mesh: DeviceMesh, device) -> Tensor:
+        """Make room for this rank's rows."""
+        (total, width), dtype = self.weight.shape, self.weight.dtype
+        _, rows = first_and_rows(total, mesh.size(), mesh.get_local_rank())
+        on_meta = torch.get_default_device().type == "meta"
+        kind = device or ("meta" if on_meta else mesh.device_type)
+        return torch.empty(rows, width, device=kind, dtype=dtype)
 
     @classmethod
     def from_full(
-        cls, embedding: TokenEmbedding, mesh: DeviceMesh | None = None
+        cls, embedding: nn.Module, mesh: DeviceMesh | None = None
     ) -> "VocabParallelEmbedding":
         """Split a whole table; where ranks hold different ones, rank 0's counts."""
-        if embedding.sparse:
-            raise ValueError("a table that is split has no sparse gradients")
-        mesh = mesh_of_ranks(mesh)
-        weight = embedding.weight.detach()
-        agree(mesh, len(weight), None, width=weight.shape[1], dtype=str(weight.dtype))
+        mesh, weight = mesh_of_ranks(mesh), embedding.weight.detach()
+
+        def describe():
+            if embedding.sparse:
+                raise ValueError("a table that is split has no sparse gradients")
+            shape, dtype = weight.shape, weight.dtype
+            return {"rows": shape[0], "width": shape[1], "dtype": dtype}
+
+        agree(mesh, describe)
         shard = distribute_tensor(weight, mesh, BY_ROWS).to_local()
-        options = embedding.padding_idx, embedding.scale, embedding.std
+        options = (
+            embedding.padding_idx,
+            *(
+                getattr(embedding, name, default)  # an nn.Embedding has neither
+                for name, default in (("scale", None), ("std", 0.02))
+            ),
+        )
         new = cls(*weight.shape, *options, shard=shard, mesh=mesh, dtype=weight.dtype)
         new.weight.requires_grad_(embedding.weight.requires_grad)
         return new.train(embedding.training)
@@ -136,7 +164,7 @@ class VocabParallelEmbedding(TokenEmbedding):
         if self.weight.is_meta:
             return
         group = self.mesh.get_group()
-        seed = [int(torch.randint(2**62, ()))]
+        seed = [int(torch.randint(2**62, (), device="cpu"))]
         dist.broadcast_object_list(seed, dist.get_global_rank(group, 0), group=group)
         with torch.no_grad():
             shard, first = self.weight.to_local(), self.first
@@ -146,11 +174,24 @@ class VocabParallelEmbedding(TokenEmbedding):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look the ids up: `[...]` integers, the same on all ranks, to `[..., dim]`."""
-        ids = check_ids(ids, self.num_embeddings)
+        ids = check_ids(alike("ids", ids), self.num_embeddings)
         rows = _Sum.apply(self._own_rows(ids), self.mesh.get_group())
         if self.scale is None:
             return rows  # [..., dim]
         return rows * torch.full((), self.scale, dtype=rows.dtype, device=rows.device)
+
+    def take_own(self, state: dict[str, Tensor], key: str) -> None:
+        """Where a state holds the whole table, as one process saves it, split it."""
+        table = state.get(key)
+        fits = isinstance(table, Tensor) and table.shape == self.weight.shape
+        if fits and not isinstance(table, DTensor):
+            local, total = self.weight.to_local(), len(self.weight)
+            rows = table[self.first : self.first + len(local)].to(local)
+            state[key] = split_by_rows(rows, self.mesh, total)
+
+    def _load_from_state_dict(self, state, prefix, *rest):
+        self.take_own(state, prefix + "weight")
+        super()._load_from_state_dict(state, prefix, *rest)
 
     def _own_rows(self, ids: Tensor) -> Tensor:
         """Rows of the ids that this rank holds, and zeros for the others."""
@@ -175,13 +216,6 @@ class _Sum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, gradient):
         return gradient, None
-
-
-def _as_table(shard: Tensor, mesh: DeviceMesh, total: int) -> DTensor:
-    shape = torch.Size((total, shard.shape[1]))
-    return DTensor.from_local(
-        shard, mesh, BY_ROWS, run_check=False, shape=shape, stride=(shape[1], 1)
-    )
 
 
 def _draw(shard: Tensor, first: int, total: int, std: float, seed: int) -> None:

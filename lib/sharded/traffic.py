@@ -10,6 +10,13 @@ from torch.utils._pytree import tree_leaves
 
 from lib.checks import check_size
 
+NAMES = {  # of torch's operations that are called otherwise than its functions
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "_allgather_base": "all_gather_into_tensor",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
+}
+
 
 class Traffic(TorchDispatchMode):
     """Count the bytes that this rank hands to collectives, forward and backward.
@@ -19,7 +26,7 @@ class Traffic(TorchDispatchMode):
     affair. A ring sends an all-reduce's tensor 2 (n − 1)/n times.
 
     After the `with` block `bytes` and `calls` hold the sums by kind, such as
-    "all_reduce".
+    "all_reduce"; barriers do not count.
 
     Example:
         >>> import torch.distributed as dist
@@ -41,7 +48,9 @@ class Traffic(TorchDispatchMode):
             return NotImplemented  # until it has come down to plain tensors
         kind = _kind_of(func)
         if kind:
-            tensors = [x for x in tree_leaves(args) if isinstance(x, Tensor)]
+            tensors = [
+                x for x in tree_leaves(_given(func, args)) if isinstance(x, Tensor)
+            ]
             self.bytes[kind] += sum(x.nbytes for x in tensors)
             self.calls[kind] += 1
         return func(*args, **(kwargs or {}))
@@ -52,9 +61,17 @@ def _kind_of(func) -> str | None:
     if func.namespace not in ("c10d", "_c10d_functional"):
         return None
     name = func._schema.name.split("::")[1].rstrip("_")
-    if name.startswith(("wait", "_wrap")):
+    if name.startswith(("wait", "_wrap", "barrier", "monitored_barrier")):
         return None
-    return {"allreduce": "all_reduce", "allgather": "all_gather"}.get(name, name)
+    return NAMES.get(name, name)
+
+
+def _given(func, args) -> list:
+    """The arguments of a collective that go in; those that come out are others."""
+    names = [argument.name for argument in func._schema.arguments]
+    pairs = list(zip(names, args, strict=False))
+    given = [x for name, x in pairs if name.startswith("input")]
+    return given or [x for name, x in pairs if name.startswith("tensor")] or args[:1]
 
 
 def step_traffic(tokens: int, dim: int, dtype: torch.dtype) -> dict[str, int]:

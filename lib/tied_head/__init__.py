@@ -6,12 +6,13 @@ from lib.tied_head.cross_entropy import (
     reduce_losses,
     tied_cross_entropy,
 )
-from lib.tied_head.gradients import chunk_gradients
+from lib.tied_head.gradients import cast_like, chunk_gradients
 from lib.tied_head.head import TiedLMHead, count_parameters, is_tied, tie_weights, untie
 from lib.tied_head.resize import resize_token_embeddings
 
 __all__ = [
     "TiedLMHead",
+    "cast_like",
     "check_loss_options",
     "chunk_gradients",
     "count_parameters",

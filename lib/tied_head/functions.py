@@ -78,7 +78,7 @@ class Recomputed(_OneByOne):
 
 
 class _Gradients(_OneByOne):
-    """`gradients` as a function of its own: `torch.func` asks for its derivative."""
+    """`chunk_gradients` as a function: `torch.func` asks for its derivative."""
 
     @staticmethod
     def forward(*inputs):

@@ -176,6 +176,8 @@ def _check_same(key: str, table: Tensor, its_key: str, weight: Tensor) -> None:
         theirs = table.to(weight)
         both_nan = theirs.isnan() & weight.isnan()
         unequal = ((theirs != weight) & ~both_nan).any(1)  # [V]
+        if hasattr(unequal, "full_tensor"):  # split over processes
+            unequal = unequal.full_tensor()
         if not unequal.any():
             return
         difference = f"{int(unequal.sum())} of {len(weight)} rows"
@@ -233,7 +235,8 @@ def untie(embedding: nn.Module, head: nn.Module) -> nn.Linear:
         (an untied T5 has none), and whose bias is a copy of the bias.
 
     Raises:
-        ValueError: the head is not tied to this embedding.
+        ValueError: the head is not tied to this embedding, or is a
+            `VocabParallelHead`, which has a way of its own.
 
     Example:
         >>> table = nn.Embedding(5, 3)
@@ -243,6 +246,9 @@ def untie(embedding: nn.Module, head: nn.Module) -> nn.Linear:
     """
     if not is_tied(embedding, head):
         raise ValueError("the head is not tied to this embedding")
+    if hasattr(head, "untied"):
+        name = type(head).__name__
+        raise ValueError(f"a {name} is untied by {name}.untied(a second table)")
     bias = head.bias
     rows, width = head.weight.shape
     linear = nn.Linear(width, rows, bias=bias is not None, device="meta")  # draws none
