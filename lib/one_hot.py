@@ -75,8 +75,8 @@ def one_hot_lookup(ids: Tensor, weight: Tensor) -> Tensor:
     """Look rows up by the product of one-hot vectors with the table.
 
     Equal to `weight[ids]`, at V times the work: each result is one row times 1 plus
-    V − 1 rows times 0. Where the table holds an infinity or a NaN the two part ways,
-    since 0 · ∞ is NaN.
+    V − 1 rows times 0. A −0.0 of the table comes out as 0.0. Where the table holds an
+    infinity or a NaN the two part ways, since 0 · ∞ is NaN.
 
     Args:
         ids: integer tensor `[...]`.

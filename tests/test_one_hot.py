@@ -11,6 +11,11 @@ from lib.one_hot import one_hot, one_hot_lookup, sparse_one_hot
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
+def same_bits(x, y):
+    """Unlike `torch.equal`, tell −0.0 from 0.0."""
+    return torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+
+
 @given(
     st.lists(st.integers(0, 3), max_size=3).map(tuple),
     st.integers(1, 9),
@@ -28,7 +33,7 @@ def test_equals_torch(shape, num_classes, dtype):
 def test_lookup_equals_the_row_slice_bit_for_bit(device, dtype, shape):
     weight = torch.randn(17, 5, dtype=dtype, device=device)
     ids = torch.randint(0, 17, shape, device=device)
-    assert torch.equal(one_hot_lookup(ids, weight), weight[ids])
+    assert same_bits(one_hot_lookup(ids, weight), weight[ids])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -36,7 +41,7 @@ def test_sparse_lookup_equals_the_row_slice_bit_for_bit(dtype):
     weight = torch.randn(1000, 8, dtype=dtype)
     ids = torch.randint(0, 1000, (64,))
     sparse = sparse_one_hot(ids, 1000, dtype)
-    assert torch.equal(sparse @ weight, weight[ids])
+    assert same_bits(sparse @ weight, weight[ids])
     assert torch.equal(sparse.to_dense(), one_hot(ids, 1000, dtype))
     assert sparse.values().numel() == 64
 
@@ -98,3 +103,11 @@ def test_an_infinite_row_spoils_the_product_but_not_the_slice():
     ids = torch.tensor([0])
     assert torch.equal(weight[ids], torch.zeros(1, 2))
     assert one_hot_lookup(ids, weight).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_minus_zero_comes_out_of_the_product_as_zero(dtype):
+    weight = torch.tensor([[-0.0], [2.0]], dtype=dtype)
+    found = one_hot_lookup(torch.tensor([0]), weight)
+    assert torch.equal(found, weight[:1])
+    assert not same_bits(found, weight[:1])

@@ -4,7 +4,8 @@
 
 - `assets/vendor/`: MathJax, the Jupyter widget manager and two fonts, unpacked from
   their npm archives, each checked against the SHA-256 pinned here;
-- `assets/drawn/`: the logo, the favicon and the picture for link previews.
+- `assets/drawn/`: the logo, the favicon, the picture for link previews and the one on
+  the first page.
 
 A second run finds both in place and does nothing.
 """

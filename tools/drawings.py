@@ -1,10 +1,11 @@
-"""The book's logo, favicon and link-preview picture, drawn as SVG and PNG."""
+"""The book's logo, favicon, link preview and first picture, as SVG and PNG."""
 
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from poster import draw_poster
 
 INK, PAPER = "#1f2933", "#fdfcf9"
 BLUE, ORANGE = "#0072b2", "#d55e00"
@@ -77,3 +78,4 @@ def draw_all(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "logo.svg").write_text(logo_svg(), encoding="utf-8")
     preview_png(folder / "preview.png")
+    draw_poster(folder / "poster.png")
