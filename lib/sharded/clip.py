@@ -16,7 +16,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     plain ones are taken to be the same on all ranks, and count once.
 
     Args:
-        parameters: plain ones, and `DTensor`s of one mesh; one without a gradient is
+        parameters: plain ones, and each `DTensor` of one mesh; one without a gradient is
             left out.
         max_norm: the length allowed.
 
