@@ -431,11 +431,6 @@ def load(*folders):
     return found
 
 
-def rank_alone():
-    """A function that sends nothing."""
-    return dist.get_rank()
-
-
 def rank_and_pid():
     return dist.get_rank(), os.getpid()
 

@@ -19,6 +19,8 @@ from lib.sharded import (
     step_traffic,
 )
 
+pytestmark = pytest.mark.slow  # processes start
+
 SIZES = (4, 2, 1)  # each loads what those before it have saved
 GONE = "no process group.*run_processes.*torchrun"
 
@@ -408,11 +410,7 @@ def test_a_script_without_its_guard_is_told_where_to_look(tmp_path):
     assert "rank 0 of 1 ended with exit status 1 and no result" in ran.stderr
 
 
-def test_functions_that_send_nothing_end_well():
-    assert run_processes(cases.rank_alone, 4, timeout=90) == [0, 1, 2, 3]
-
-
-def test_two_runs_at_once():
+def test_two_runs_at_once_of_a_function_that_sends_nothing():
     found = {}
 
     def run(name):
