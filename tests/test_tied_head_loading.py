@@ -5,7 +5,9 @@ configuration says that the ends are tied, that they are not, or nothing.
 """
 
 import json
+import warnings
 from dataclasses import replace
+from logging import Logger
 
 import pytest
 import safetensors.torch
@@ -164,11 +166,21 @@ def test_transformers_keeps_two_that_differ_and_warns(load_theirs, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "drop", [lambda m: m.tie_weights(), lambda m: m.resize_token_embeddings(V + 2)]
+    "drop",
+    [
+        lambda m: m.tie_weights(),
+        lambda m: m.resize_token_embeddings(V + 2, mean_resizing=False),
+    ],
 )
-def test_transformers_drops_the_head_when_it_ties_again(load_theirs, drop):
+def test_transformers_drops_the_head_without_a_word(load_theirs, monkeypatch, drop):
     model, _ = load_theirs(True, "AB")
-    drop(model)
+    said = []
+    monkeypatch.setattr(Logger, "_log", lambda *args, **_: said.append(args))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        drop(model)
+    assert not said
+    assert not warned
     table = model.get_input_embeddings().weight
     assert table is model.get_output_embeddings().weight
     assert name_of(table[:V]) == "A"
