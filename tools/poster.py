@@ -38,9 +38,10 @@ def draw_poster(path: Path) -> None:
         _draw_column(axes, FIRST + STEP * place, word, place)
     _draw_layers(axes)
     _draw_next(axes)
+    picks = "each number picks a row\nof the table; orange:\nabove 0, blue: below"
     parts = (
         (0.3, "Tokens", "pieces of text,\nand their numbers"),
-        (1.17, "Tokens as vectors", "each number picks a row\nof the table; orange:\nabove 0, blue: below"),
+        (1.17, "Tokens as vectors", picks),
         (2.02, "Order", "in each layer the place\nturns queries and keys"),
         (3.4, "Back to tokens", "the last vector, normed,\ntimes the table; softmax"),
     )
