@@ -38,11 +38,12 @@ def draw_poster(path: Path) -> None:
         _draw_column(axes, FIRST + STEP * place, word, place)
     _draw_layers(axes)
     _draw_next(axes)
+    picks = "each number picks a row\nof the table; orange:\nabove 0, blue: below"
     parts = (
         (0.3, "Tokens", "pieces of text,\nand their numbers"),
-        (1.17, "Tokens as vectors", "each number picks\na row of the table"),
+        (1.17, "Tokens as vectors", picks),
         (2.02, "Order", "in each layer the place\nturns queries and keys"),
-        (3.4, "Back to tokens", "the last vector times\nthe table: what is next"),
+        (3.4, "Back to tokens", "the last vector, normed,\ntimes the table; softmax"),
     )
     for y, title, text in parts:
         axes.text(0.05, y, title, color=INK, fontsize=10.5, weight="bold", va="center")
@@ -66,14 +67,14 @@ def _draw_column(axes: Axes, x: float, word: str, place: int) -> None:
     turn = 0.2 * cmath.rect(1, place - cmath.pi / 2)  # one radian a place, from noon
     tip = (x + turn.real, 2.1 + turn.imag)
     axes.annotate("", tip, (x, 2.1), arrowprops=hand)
-    for top, bottom in ((0.68, 0.84), (1.68, 1.88), (2.32, 2.5)):
+    for top, bottom in ((0.68, 0.84), (1.68, 1.82)):
         axes.plot((x, x), (top, bottom), color=GREY, lw=0.8)
 
 
 def _draw_layers(axes: Axes) -> None:
     left, right = FIRST - 0.38, FIRST + 4 * STEP + 0.38
     box = FancyBboxPatch(
-        (left, 2.5), right - left, 0.34, boxstyle="round,pad=0,rounding_size=0.06"
+        (left, 1.82), right - left, 1.02, boxstyle="round,pad=0,rounding_size=0.06"
     )
     box.set(fc="none", ec=BLUE, lw=1)
     axes.add_patch(box)
