@@ -16,8 +16,8 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     plain ones are taken to be the same on all ranks, and count once.
 
     Args:
-        parameters: plain ones, and each `DTensor` of one mesh; one without a gradient is
-            left out.
+        parameters: plain ones, and each `DTensor` of one mesh; those without a gradient
+            are left out.
         max_norm: the length allowed.
 
     Returns:
