@@ -1,11 +1,13 @@
 """A training step of the head over 1, 2 and 4 processes: time and memory of each.
 
 `python -m benchmarks.bench_sharded` prints a table and saves `results/sharded.json`,
-from which chapter 16 draws its figure of a process's memory. The processes share the
-machine's cores, so times of more processes than cores say nothing of a speed-up.
+from which chapter 16 draws its figure of a process's memory. Time is the processor's,
+of one process, for lookup, loss and gradients after two calls that do not count. Memory
+is measured twice: of such a call, and of two steps with AdamW from the table on.
 """
 
 import statistics
+import time
 from collections.abc import Callable
 
 import torch
@@ -34,7 +36,7 @@ from lib.tied_head import TiedLMHead, tied_cross_entropy
 from lib.token_embedding import TokenEmbedding
 
 VOCABULARY, WIDTH, TOKENS = 32_768, 256, 512
-PROCESSES, ROUNDS = (1, 2, 4), 3
+PROCESSES, STARTS, ROUNDS = (1, 2, 4), 2, 5
 Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
@@ -60,7 +62,10 @@ SPLIT = {"loss_parallel": split_logits, "vocab_parallel_cross_entropy": split_ch
 
 
 class Step:
-    """A tied table with one loss: the step is lookup, loss and gradients."""
+    """A tied table with one loss: the step is lookup, loss and gradients.
+
+    It notes the processor time of every call.
+    """
 
     def __init__(self, loss: Loss, vocabulary: int = VOCABULARY):
         self.loss = loss
@@ -71,8 +76,15 @@ class Step:
         generator = torch.Generator().manual_seed(0)
         shape = (2, TOKENS)
         self.ids = torch.randint(0, vocabulary, shape, generator=generator)
+        self.processor: list[float] = []
 
     def __call__(self) -> None:
+        self.table.zero_grad()
+        begin = time.process_time()
+        self.run()
+        self.processor.append(time.process_time() - begin)
+
+    def run(self) -> None:
         ids, targets = self.ids
         loss = self.loss(self.head, self.table(ids), targets)
         if self.loss is split_logits:
@@ -88,12 +100,12 @@ def train(loss: Loss, vocabulary: int = VOCABULARY) -> None:
     optimizer = torch.optim.AdamW(step.table.parameters())
     for _ in range(2):
         optimizer.zero_grad()
-        step()
+        step.run()
         optimizer.step()
 
 
-def measure() -> dict[str, dict[str, float]]:
-    """Peak memory and seconds of each way on this rank, and bytes handed over."""
+def measure() -> dict[str, dict]:
+    """Memory and processor time of each way on this rank, and bytes handed over."""
     torch.set_num_threads(1)
     ways = SPLIT | (WHOLE if dist.get_world_size() == 1 else {})
     found = {}
@@ -103,37 +115,45 @@ def measure() -> dict[str, dict[str, float]]:
     for name, loss in ways.items():
         with Traffic() as traffic:
             peak = peak_extra_bytes(lambda loss=loss: train(loss))
-        found[name] = {"bytes": peak, "traffic": sum(traffic.bytes.values()) // 2}
+        once = peak_extra_bytes(Step(loss).run)
+        found[name] = {"bytes": peak, "once": once}
+        found[name]["traffic"] = sum(traffic.bytes.values()) // 2
     keep_freed_memory(True)
     steps = {name: Step(loss) for name, loss in ways.items()}
-    for name, seconds in interleave(steps, rounds=1).items():
-        found[name]["seconds"] = seconds[0]
+    interleave(steps, rounds=ROUNDS, warmup=2)
+    for name, step in steps.items():
+        found[name]["processor"] = step.processor[-ROUNDS:]
     return found
 
 
 def rows() -> list[dict[str, object]]:
-    """All numbers of processes in turn, three times; medians, and the largest peak."""
-    rounds = [
-        (n, run_processes(measure, n, timeout=200))
-        for _ in range(ROUNDS)
+    """Start all numbers of processes in turn, and put what they found together."""
+    starts = [
+        (n, run_processes(measure, n, timeout=300))
+        for _ in range(STARTS)
         for n in PROCESSES
     ]
     found = []
     for n in PROCESSES:
-        ranks = [rank for size, results in rounds if size == n for rank in results]
-        for name in ranks[0]:
-            runs = [rank[name] for rank in ranks]
-            found.append(
-                {
-                    "way": name,
-                    "processes": n,
-                    "seconds": statistics.median(run["seconds"] for run in runs),
-                    "MB of a process": max(run["bytes"] for run in runs) / 1e6,
-                    "MB, least": min(run["bytes"] for run in runs) / 1e6,
-                    "MB handed over": runs[0]["traffic"] / 1e6,
-                }
-            )
+        ranks = [rank for size, results in starts if size == n for rank in results]
+        found += [row_of(name, n, [rank[name] for rank in ranks]) for name in ranks[0]]
     return found
+
+
+def row_of(name: str, processes: int, runs: list[dict]) -> dict[str, object]:
+    """Medians and extremes of processor time, and the largest of the peaks."""
+    processor = [seconds for run in runs for seconds in run["processor"]]
+    return {
+        "way": name,
+        "processes": processes,
+        "processor s": statistics.median(processor),
+        "least s": min(processor),
+        "most s": max(processor),
+        "MB of loss and gradients": max(run["once"] for run in runs) / 1e6,
+        "MB of two steps": max(run["bytes"] for run in runs) / 1e6,
+        "MB of two steps, least": min(run["bytes"] for run in runs) / 1e6,
+        "MB handed over": runs[0]["traffic"] / 1e6,
+    }
 
 
 def main() -> None:
@@ -141,6 +161,7 @@ def main() -> None:
     formula = sum(step_traffic(TOKENS, WIDTH, torch.float32).values()) / 1e6
     shape = f"V = {VOCABULARY:,}, width {WIDTH}, {TOKENS:,} tokens, fp32, tied"
     print(f"{shape}, one thread a process\n{table(found)}")
+    print(f"{STARTS} starts, {ROUNDS} warm calls each, all ranks together")
     print(f"handed over by formula: {formula:.3g} MB")
     sizes = {"V": VOCABULARY, "width": WIDTH, "tokens": TOKENS}
     machine_of_ranks = machine() | {"torch_threads": 1}

@@ -1,12 +1,14 @@
 """The loss over a real vocabulary: time, memory and error beside plain and two peers.
 
-`python -m benchmarks.bench_tied_head` prints two tables and saves
-`results/tied_head.json`, from which chapter 15 draws its figure of a step's memory.
+`python -m benchmarks.bench_tied_head` prints three tables and saves
+`results/tied_head.json`, from which chapter 16 takes what a step's memory and work are.
 """
 
 import importlib.util
+import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -40,9 +42,17 @@ def token_chunks(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     return tied_cross_entropy(hidden, weight, targets, chunk_by="tokens")
 
 
-def torch_chunks(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    """With chunks as long as ours; torch's default here is several times slower."""
-    options = nn.LinearCrossEntropyOptions(batch_chunk_size=256, chunking_method=None)
+def torch_chunks(
+    hidden: Tensor, weight: Tensor, targets: Tensor, tokens: int = 256
+) -> Tensor:
+    """With chunks as long as ours; torch's own choice is among the OPTIONS."""
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=tokens)
+    return F.linear_cross_entropy(hidden, weight, targets, options=options)
+
+
+def torch_default(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    """With the size of chunk that torch chooses."""
+    options = nn.LinearCrossEntropyOptions()
     return F.linear_cross_entropy(hidden, weight, targets, options=options)
 
 
@@ -72,14 +82,26 @@ WAYS: dict[str, Loss] = {
     "torchtune, 8 chunks": torchtune_chunks,
 }
 
+# The settings of torch's function, at a size at which the slowest takes seconds.
+FEW_TOKENS, NARROW = 512, 256
+OPTIONS: dict[str, Loss] = {
+    "plain": plain,
+    "no options": F.linear_cross_entropy,
+    "default options": torch_default,
+    **{f"chunks of {n}": partial(torch_chunks, tokens=n) for n in (16, 64, 256)},
+}
+
 
 def problem(
-    tokens: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+    tokens: int,
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    width: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Hidden states of length √d, a table with GPT-2's start, random targets."""
-    generator = torch.Generator().manual_seed(0)
-    hidden = torch.randn(tokens, WIDTH, generator=generator)
-    weight = 0.02 * torch.randn(VOCABULARY, WIDTH, generator=generator)
+    generator, width = torch.Generator().manual_seed(0), width or WIDTH
+    hidden = torch.randn(tokens, width, generator=generator)
+    weight = 0.02 * torch.randn(VOCABULARY, width, generator=generator)
     targets = torch.randint(0, VOCABULARY, (tokens,), generator=generator)
     hidden, weight = (x.to(device, dtype).requires_grad_() for x in (hidden, weight))
     return hidden, weight, targets.to(device)
@@ -125,6 +147,24 @@ def steps(device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[dict]
     ]
 
 
+def options_of_torch() -> dict[str, object]:
+    """Memory and processor time of torch's function by setting, in three rounds."""
+    inputs = problem(FEW_TOKENS, width=NARROW)
+    ways = {name: Step(loss, inputs) for name, loss in OPTIONS.items()}
+    interleave(ways, rounds=3)
+    rows = [
+        {
+            "way": name,
+            "processor s": statistics.median(way.processor),
+            "least s": min(way.processor),
+            "most s": max(way.processor),
+            "extra MB": max(way.extra) / 1e6,
+        }
+        for name, way in ways.items()
+    ]
+    return {"V": VOCABULARY, "width": NARROW, "tokens": FEW_TOKENS, "step": rows}
+
+
 def errors() -> list[dict]:
     """Compare loss and gradients with float64, relative to its largest gradient."""
     hidden, weight, targets = problem(ERROR_TOKENS)
@@ -150,8 +190,12 @@ def main() -> None:
     print(f"{shape}, {TOKENS:,} tokens, loss and gradients\n{table(step_rows)}\n")
     error_rows = errors()
     print(f"{shape}, {ERROR_TOKENS} tokens, errors\n{table(error_rows, digits=2)}")
+    options = options_of_torch() | {"machine": machine()}
+    shape = f"width {NARROW}, {FEW_TOKENS} tokens"
+    print(f"\nF.linear_cross_entropy, {shape}\n{table(options['step'])}")
     sizes = {"V": VOCABULARY, "width": WIDTH, "tokens": TOKENS}
     payload = {"sizes": sizes, "step": step_rows, "error": error_rows}
+    payload["options"] = options
     save("tied_head", {"machine": machine("torchtune"), **payload})
 
 

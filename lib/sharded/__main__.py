@@ -60,11 +60,12 @@ def report() -> None:
     if dist.get_rank() == 0:
         formula = sum(step_traffic(TOKENS, D, torch.float32).values()) / 1e6
         whole = 4 * 4 * V * D / 1e6
-        print(f"{world} processes, V = {V:,}, d = {D}, {TOKENS} tokens, float32")
+        name = "process" if world == 1 else "processes"
+        print(f"{world} {name}, V = {V:,}, d = {D}, {TOKENS} tokens, float32")
         print(f"loss       {found['loss']:9.4f}      one process {found['plain']:9.4f}")
         print(f"memory     {found['memory']:9.1f} MB   one process {whole:9.1f} MB")
         print(f"traffic    {found['traffic']:9.2f} MB   formula     {formula:9.2f} MB")
-        print("memory: table, gradient and AdamW's two sums, of each process")
+        print("memory: counted, table, gradient and AdamW's two sums of a process")
 
 
 def main() -> None:

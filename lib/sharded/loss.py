@@ -36,11 +36,11 @@ def vocab_parallel_cross_entropy(
 
     Each rank runs over its own rows in chunks, as `tied_cross_entropy` does over all.
     What it finds is, for each token, the largest logit, the sum of the exponentials
-    above it and the target's logit, if the target is one of its rows; these are merged
-    over the ranks by the same rule as over the chunks, with messages of three numbers a
-    token. No process ever holds the logits of a token, not even its share of them at
-    once. In the backward pass the gradient of the hidden states is summed over the
-    ranks, once, in float32 (float64 for float64 inputs) as all sums are.
+    relative to it and the target's logit, if the target is one of its rows; these are
+    merged over the ranks by the same rule as over the chunks, with messages of three
+    numbers a token. No process ever holds the logits of a token, not even its share of
+    them at once. In the backward pass the gradient of the hidden states is summed over
+    the ranks, once, in float32 (float64 for float64 inputs) as all sums are.
 
     Args:
         hidden: `[..., d]`, floating point, the same on all ranks.
@@ -68,7 +68,7 @@ def vocab_parallel_cross_entropy(
 
     Source:
         Shoeybi et al. 2019 (Megatron-LM), section 3: the loss of split logits. Chunks:
-        Wijmans et al. 2024. The rule of both: Milakov & Gimelshein 2018, section 3.1.
+        Wijmans et al. 2025. The rule of both: Milakov & Gimelshein 2018, section 3.1.
 
     Example:
         >>> store = dist.HashStore()
@@ -100,7 +100,7 @@ def merge_over_ranks(
     Args:
         own: the target's logit where this rank has it, else 0, `[N]`.
         top: the largest logit of this rank's rows, `[N]`.
-        total: the sum of their exponentials above it, `[N]`.
+        total: the sum of their exponentials relative to it, `[N]`.
         group: the ranks; None means all.
 
     Returns:

@@ -43,8 +43,9 @@ def normalise(
 ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor]:
     """Run over the rows, `size` at a time, with a running maximum and sum.
 
-    Returns the targets' logits `[n]`; the largest logit and the sum of the exps above
-    it, both `[n]`, so that Z = exp(top) · total; and the last chunk of logits.
+    Returns the targets' logits `[n]`; the largest logit and the sum of the exps
+    relative to it, both `[n]`, so that Z = exp(top) · total; and the last chunk of
+    logits.
     """
     dtype = wide_dtype(hidden)
     top = torch.full_like(ids, torch.finfo(dtype).min, dtype=dtype)  # [n]

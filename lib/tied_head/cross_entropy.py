@@ -75,7 +75,7 @@ def tied_cross_entropy(
 
     Source:
         The running sum: Milakov & Gimelshein 2018, algorithm 3. By vocabulary: the idea
-        of Wijmans et al. 2024 (Cut Cross-Entropy). By tokens: Hsu et al. 2024 (Liger),
+        of Wijmans et al. 2025 (Cut Cross-Entropy). By tokens: Hsu et al. 2024 (Liger),
         section 3.2. z-loss: Chowdhery et al. 2022, section 5. Soft cap: Gemma 2.
 
     Example:
