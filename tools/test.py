@@ -17,10 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # conftest.py puts the longest files first; xdist is to keep that order.
-PYTEST = ["-m", "pytest", "--dist", "loadfile", "--no-loadscope-reorder"]
+PARALLEL = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 TESTS = ["tests", "lib"]
 NOTEBOOKS = [
-    "-n2",
     "--nbval",
     "--nbval-sanitize-with=tests/nbval_sanitize.cfg",
     "chapters",
@@ -43,15 +42,15 @@ LINT = (
     ([["-m", "codespell_lib"]], {}),
 )
 BUILD = ["tools/build.py"]
-QUICK = [*PYTEST, "-n2", *TESTS, "--ignore=tests/book", "-m", "not slow"]
-# What is run side by side: the tests of a browser and of processes wait now and then,
-# and so there are more workers than two cores need. They and the notebooks are
-# processes of their own, because Playwright's loop stops those of kernels.
+PYTEST = ["-m", "pytest", *PARALLEL]
+QUICK = [*PYTEST, *TESTS, "--ignore=tests/book", "-m", "not slow"]
+# What is run side by side: a browser's tests wait now and then, and notebooks fill in.
+# They are processes of their own, because Playwright's loop stops those of kernels.
 CHECKS = {
     "": (
         LINT,
         (
-            ([BUILD, [*PYTEST, "-n3", *TESTS]], ONE_THREAD),
+            ([BUILD, [*PYTEST, *TESTS]], ONE_THREAD),
             ([[*PYTEST, *NOTEBOOKS]], OFFLINE | ONE_THREAD),
         ),
     ),
