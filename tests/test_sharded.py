@@ -355,11 +355,12 @@ def test_a_killed_worker_ends_the_run(tmp_path):
 
 
 def test_a_hung_worker_ends_the_run(tmp_path):
-    said, seconds = stopped(cases.hung, tmp_path, 15, TimeoutError)
-    assert "15 s" in said
+    # Starting is a part of the time, and takes long where other tests run beside it.
+    said, seconds = stopped(cases.hung, tmp_path, 40, TimeoutError)
+    assert "40 s" in said
     assert "rank 1" in said
     assert "oversleep" in said
-    assert seconds < 25
+    assert seconds < 50
 
 
 def test_a_worker_that_raises_is_named_with_its_error(tmp_path):
