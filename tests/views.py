@@ -16,9 +16,21 @@ from build import HTML
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
 PAGES = [page for page in EVERY if not page.startswith("_")]  # without the theme's own
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-# Colours that change with the theme do so in a fraction of a second.
-SETTLED = """() => Promise.allSettled(document.getAnimations()
-  .filter((moving) => moving instanceof CSSTransition).map((one) => one.finished))"""
+# Colours that change with the theme do so in a fraction of a second: they are put at
+# their end. To wait for them is to hang where a browser under load draws no frames. A
+# text whose colour ends may start one of its own, so this goes on until none is left.
+SETTLE = """() => {
+  const moving = () => document.getAnimations()
+    .filter((one) => one instanceof CSSTransition);
+  for (let round = 0; round < 20 && moving().length; round++)
+    for (const one of moving()) one.finish();
+  return moving().length;
+}"""
+# Nothing that a page promises is waited for without an end.
+SET = """Promise.race([
+  Promise.resolve(window.MathJax?.startup?.promise).then(() => "set"),
+  new Promise((late) => setTimeout(late, 30_000, "not set in 30 s")),
+])"""
 # axe's rules of structure are run once a page, its rules of colour once a palette, on
 # what `MARK_LOOKS` marks.
 MARKED = {"color-contrast": "[data-look]", "link-in-text-block": "a[data-look]"}
@@ -87,7 +99,7 @@ def load(tab: Watched, page: str) -> None:
     tab.page.emulate_media(color_scheme="dark" if tab.loads_dark else "light")
     tab.page.goto(f"{tab.address}/{page}")
     tab.page.wait_for_load_state("networkidle")
-    tab.page.evaluate("window.MathJax?.startup?.promise")
+    assert tab.page.evaluate(SET) == "set"
 
 
 def look(tab: Watched, colours: str, width: int) -> None:
@@ -95,7 +107,7 @@ def look(tab: Watched, colours: str, width: int) -> None:
     tab.page.emulate_media(color_scheme=colours)
     themed = f"document.documentElement.dataset.theme === '{colours}'"
     tab.page.wait_for_function(themed, timeout=5_000)
-    tab.page.evaluate(SETTLED)
+    assert tab.page.evaluate(SETTLE) == 0
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.foreign == []
     assert tab.errors == []

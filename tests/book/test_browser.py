@@ -8,7 +8,7 @@ from browser import (
     serve,
     watched_page,
 )
-from views import COLOUR, faults, mark_looks
+from views import COLOUR, SETTLE, faults, mark_looks
 
 PAGE = """<!doctype html><html lang="en"><title>A page</title><main><h1>Here</h1>
 <img src="https://example.org/far.png" alt="far"><input>
@@ -52,6 +52,25 @@ def test_one_faint_text_is_found_among_many_that_are_alike(browser, faint, count
         assert len(faults(watched.page, COLOUR)) == count
         marked = watched.page.locator("[data-look]").count()
         assert marked == 2 + bool(faint)  # the title, and each look once
+
+
+MOVING = """<!doctype html><html lang="en"><title>Moving</title><style>
+p, b {color: rgb(0, 0, 0); transition: color 1000s} .later, .later b {color: #fff}
+</style><main><p>slow <b>slower</b></p></main></html>"""
+
+
+def test_colours_that_move_are_put_at_their_end(browser):
+    colours = (
+        "[...document.querySelectorAll('p, b')].map(x => getComputedStyle(x).color)"
+    )
+    with watched_page(browser) as watched:
+        page = watched.page
+        page.set_content(MOVING)
+        assert page.evaluate(colours) == ["rgb(0, 0, 0)"] * 2
+        page.evaluate("document.querySelector('p').classList.add('later')")
+        assert page.evaluate(colours) == ["rgb(0, 0, 0)"] * 2  # only begun
+        assert page.evaluate(SETTLE) == 0
+        assert page.evaluate(colours) == ["rgb(255, 255, 255)"] * 2
 
 
 LINKS = """<!doctype html><html lang="en"><title>Links</title><style>
