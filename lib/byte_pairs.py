@@ -69,6 +69,9 @@ def _ascii_alike(character: str) -> str:
 def count_words(text: str) -> Counter[Word]:
     """Count the words of a text, each a tuple of single bytes.
 
+    Args:
+        text: any text.
+
     Raises:
         TypeError: text is no string.
         ValueError: half a surrogate pair in the text.
@@ -215,6 +218,10 @@ def most_frequent_pair(pairs: Mapping[Pair, int], ids: Mapping[bytes, int]) -> P
 def merge_in_all(words: Mapping[Word, int], pair: Pair) -> Counter[Word]:
     """Join a pair of neighbours in all words, and keep how often each occurs.
 
+    Args:
+        words: how often each word occurs.
+        pair: the two tokens to join.
+
     Example:
         >>> merge_in_all({(b"g", b"o"): 3}, (b"g", b"o"))
         Counter({(b'go',): 3})
@@ -283,6 +290,9 @@ def read_token(written: str) -> bytes:
 def write_token(token: bytes) -> str:
     """Write a token as a published vocabulary does, one printable character a byte.
 
+    Args:
+        token: the bytes of a token.
+
     Example:
         >>> write_token(b" token"), write_token("é".encode())
         ('Ġtoken', 'Ã©')
@@ -294,6 +304,9 @@ def readable(token: bytes) -> str:
     r"""Write a token for a page: `␣` for a space, `⏎` for a new line, `⇥` for a tab.
 
     Bytes that are no whole character are written as `\x..`.
+
+    Args:
+        token: the bytes of a token.
 
     Example:
         >>> readable(b" token"), readable("é".encode()[:1])

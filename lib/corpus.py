@@ -105,6 +105,9 @@ class Vocab:
         Dropping a word brings its neighbours closer together, as in gensim and in
         word2vec.c.
 
+        Args:
+            sentences: lists of words.
+
         Returns:
             One int64 tensor a sentence, possibly empty.
 
@@ -197,6 +200,9 @@ def tokenize(text: str) -> list[str]:
 
     Digits and punctuation are dropped. Combining marks belong to the letter before
     them, and what Unicode can write with and without them (é) is written without.
+
+    Args:
+        text: any text.
 
     Example:
         >>> tokenize("The LORD's house: 7 pillars!")

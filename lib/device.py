@@ -92,13 +92,20 @@ def seed_everything(seed: int) -> torch.Generator:
 
 
 def exact_device(device: torch.device | str | None) -> torch.device:
-    """Choose where to compute in float64: on `device`, or on the CPU if it cannot."""
+    """Choose where to compute in float64: on `device`, or on the CPU if it cannot.
+
+    Args:
+        device: as torch takes it; None is torch's default.
+    """
     device = torch.get_default_device() if device is None else torch.device(device)
     return torch.device("cpu") if device.type in WITHOUT_FLOAT64 else device
 
 
 def without_autocast(kind: str) -> contextlib.AbstractContextManager:
     """Switch autocast off for a type of device, if it has one (meta has none).
+
+    Args:
+        kind: a type of device, such as "cuda".
 
     Example:
         >>> with torch.autocast("cpu"), without_autocast("cpu"):

@@ -93,6 +93,9 @@ class KVCache:
     def evict(self, n: int) -> None:
         """Drop the n oldest tokens of every layer; `seq_len` stays.
 
+        Args:
+            n: how many tokens.
+
         Raises:
             ValueError: n is negative, or a layer holds fewer tokens.
             TypeError: n is not an int.

@@ -130,12 +130,20 @@ class LearnedPositionalEmbedding(nn.Module):
         nn.init.normal_(self.weight, std=self.std)
 
     def forward(self, positions: Tensor) -> Tensor:
-        """Look positions up: integers `[..., T]` to `[..., T, d_model]`."""
+        """Look positions up: integers `[..., T]` to `[..., T, d_model]`.
+
+        Args:
+            positions: integers `[..., T]`.
+        """
         check_ranges(self.allowed(positions))
         return F.embedding(positions.long() + self.offset, self.weight)
 
     def allowed(self, positions: Tensor) -> Range:
-        """Make the range of positions that have a row, for one read with others."""
+        """Make the range of positions that have a row, for one read with others.
+
+        Args:
+            positions: integers `[..., T]`.
+        """
         check_integers("positions", positions)
         rows, shift = len(self.weight), self.offset
         extra = f" with its offset {shift}" if shift else ""

@@ -46,7 +46,7 @@ def sparse_one_hot(
         dtype: dtype of the ones.
 
     Returns:
-        A coalesced sparse COO tensor `[N, V]`: N pairs of row and column, and N ones.
+        A coalesced sparse COO tensor `[N, V]` of N pairs of row and column, and N ones.
 
     Raises:
         TypeError: ids that are not integers, or `num_classes` that is not an int.

@@ -136,6 +136,11 @@ def read_model(
 ) -> Transformer:
     """Build the model and fill it, one dequantised tensor at a time.
 
+    Args:
+        reader: the open file.
+        device: where the model is to stand.
+        dtype: of its parameters.
+
     Source: llama.cpp's names of tensors; Q4_1 and Q8_0 as gguf 0.19 dequantises them.
     """
     with torch.device("meta"):
@@ -226,7 +231,11 @@ def in_half_layout(model: Transformer) -> Transformer:
 
 
 def main(prompt: str) -> None:
-    """Print a greedy continuation, and the device that it was computed on."""
+    """Print a greedy continuation, and the device that it was computed on.
+
+    Args:
+        prompt: what the model goes on from.
+    """
     model, tokenizer = load_smollm2()
     weight = model.embedding.weight
     ids = torch.tensor([tokenizer.encode(prompt).ids], device=weight.device)

@@ -104,7 +104,12 @@ class T5RelativeBias(nn.Module):
         nn.init.normal_(self.weight, std=self.std)
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-        """Build the bias `[1 or B, H, Tq, Tk]` of these positions."""
+        """Build the bias `[1 or B, H, Tq, Tk]` of these positions.
+
+        Args:
+            q_positions: integers `[Tq]` or `[B, Tq]`.
+            k_positions: integers `[Tk]` or `[B, Tk]`.
+        """
         options = self.bidirectional, len(self.weight), self.max_distance
         buckets = t5_buckets(q_positions, k_positions, *options)  # [.., Tq, Tk]
         bias = self.weight[buckets].movedim(-1, -3)  # [.., H, Tq, Tk]

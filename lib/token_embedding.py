@@ -116,7 +116,11 @@ class TokenEmbedding(nn.Module):
                 self.weight[self.padding_idx].zero_()
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look the ids up: `[...]` integers to `[..., dim]` in the table's dtype."""
+        """Look the ids up: `[...]` integers to `[..., dim]` in the table's dtype.
+
+        Args:
+            ids: integers `[...]`.
+        """
         ids = check_ids(ids, len(self.weight))
         rows = F.embedding(ids, self.weight, self.padding_idx, sparse=self.sparse)
         if self.scale is None:

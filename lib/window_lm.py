@@ -52,18 +52,31 @@ class WindowLM(nn.Module):
         self.head = head if tied else untie(self.table, head)
 
     def hidden(self, context: Tensor) -> Tensor:
-        """Hidden states of length √d: words `[N, W]` to `[N, d]`."""
+        """Hidden states of length √d: words `[N, W]` to `[N, d]`.
+
+        Args:
+            context: ids `[N, W]`.
+        """
         x = self.table(context)  # [N, W, d]
         return F.rms_norm(x[:, -1] + self.mix(x.flatten(1)), x.shape[-1:])
 
     def forward(self, context: Tensor) -> Tensor:
-        """Logits of the next word: words `[N, W]` to `[N, V]`."""
+        """Logits of the next word: words `[N, W]` to `[N, V]`.
+
+        Args:
+            context: ids `[N, W]`.
+        """
         return self.head(self.hidden(context))
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, windows: Tensor) -> float:
-    """Mean loss of a model, in nats a word, over windows `[N, W + 1]`."""
+    """Mean loss of a model, in nats a word, over windows `[N, W + 1]`.
+
+    Args:
+        model: from ids `[N, W]` to logits `[N, V]`.
+        windows: ids `[N, W + 1]`, of which the last is to be said.
+    """
     return F.cross_entropy(model(windows[:, :-1]), windows[:, -1]).item()
 
 

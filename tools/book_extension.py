@@ -1,4 +1,4 @@
-"""What the book adds to Sphinx: logo, addresses, chapter numbers, clean references."""
+"""What the book adds to Sphinx: logo, addresses, numbers, references, sources."""
 
 import os
 import re
@@ -69,9 +69,26 @@ def mend_bibliography(app, page, template, context, doctree):
     context["body"] = str(body)
 
 
+def list_sources(app, what, name, obj, options, lines):
+    """Make the source of a formula an entry beside a function's parameters."""
+    found = re.compile(
+        r"^Source:(.*(?:\n.*\S.*)*)", re.MULTILINE
+    )  # up to an empty line
+    text = "\n".join(lines)
+    text = found.sub(lambda source: f":Source: {' '.join(source[1].split())}", text)
+    lines[:] = text.split("\n")
+
+
+def skip_fields(app, what, name, obj, skip, options):
+    """Leave out a named tuple's fields, which its arguments describe."""
+    return True if (obj.__doc__ or "").startswith("Alias for field number") else None
+
+
 def setup(app):
     app.connect("config-inited", set_addresses, priority=100)
     app.connect("config-inited", set_date, priority=100)
     Collector.assign_section_numbers = number_by_file(Collector.assign_section_numbers)
     app.connect("html-page-context", mend_bibliography)
+    app.connect("autodoc-skip-member", skip_fields)
+    app.connect("autodoc-process-docstring", list_sources, priority=600)  # as fields
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

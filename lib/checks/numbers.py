@@ -45,6 +45,10 @@ def check_size(name: str, value, at_least: int = 1, at_most: int | None = None) 
 def check_integer(name: str, value) -> int:
     """Check a whole number of any sign; returns it as an int.
 
+    Args:
+        name: how the message calls it.
+        value: what should be a whole number.
+
     Example:
         >>> check_integer("start", True)
         Traceback (most recent call last):
@@ -62,6 +66,11 @@ def check_integer(name: str, value) -> int:
 def check_index(name: str, value, size: int) -> int:
     """Check the number of one row of a table, from 0 to size − 1; returns it as an int.
 
+    Args:
+        name: how the message calls it.
+        value: the number of a row.
+        size: rows of the table.
+
     Example:
         >>> check_index("row", 5, 5)
         Traceback (most recent call last):
@@ -75,6 +84,10 @@ def check_index(name: str, value, size: int) -> int:
 
 def even_width(name: str, width) -> int:
     """Check a width that is to be split into pairs.
+
+    Args:
+        name: how the message calls it.
+        width: a number of features.
 
     Example:
         >>> even_width("rotary_dim", 7)
@@ -91,6 +104,12 @@ def number(
     name: str, value, at_least: float = -math.inf, above: float = -math.inf
 ) -> float:
     """Check a finite number against its lower bound and return it as a float.
+
+    Args:
+        name: how the message calls it.
+        value: what should be a finite number.
+        at_least: the smallest that is allowed.
+        above: what it must be larger than.
 
     Example:
         >>> number("factor", 0.5, at_least=1)
@@ -116,6 +135,10 @@ def _is_finite(value) -> bool:
 def share(name: str, value) -> float:
     """Check a share, from 0 to 1.
 
+    Args:
+        name: how the message calls it.
+        value: what should lie from 0 to 1.
+
     Example:
         >>> share("partial_rotary_factor", 1)
         1.0
@@ -127,6 +150,9 @@ def share(name: str, value) -> float:
 
 def check_layout(layout) -> None:
     """Check the name of a layout of pairs.
+
+    Args:
+        layout: "interleaved" or "half".
 
     Example:
         >>> check_layout("halves")

@@ -22,6 +22,9 @@ def is_watched(*tensors: Tensor) -> bool:
     a plain formula is wanted, without reads, without writing in place, and without
     loops over a length, which may be a symbol.
 
+    Args:
+        tensors: those that a computation starts from.
+
     Example:
         >>> torch.func.vmap(lambda x: x * is_watched(x))(torch.ones(2)).tolist()
         [1.0, 1.0]
@@ -41,6 +44,9 @@ def may_read(values: Tensor) -> bool:
     Not where a graph or a transform is at work (`is_watched`), nor while a CUDA stream
     is captured, nor of a tensor without memory (meta, fake) or of another class, nor
     under `unchecked`.
+
+    Args:
+        values: any tensor.
 
     Example:
         >>> may_read(torch.arange(3)), may_read(torch.arange(3, device="meta"))
@@ -90,6 +96,9 @@ def check_ranges(*ranges: Range) -> None:
 
     Bools keep any bounds, so they are not read.
 
+    Args:
+        ranges: values with their bounds, and the error of one outside.
+
     Example:
         >>> check_ranges(Range(torch.tensor([0, 7]), 0, 4, lambda n: IndexError(n)))
         Traceback (most recent call last):
@@ -108,6 +117,9 @@ def check_ranges(*ranges: Range) -> None:
 
 def read_bounds(*values: Tensor) -> list[tuple[int, int]]:
     """Read the smallest and the largest of each tensor of integers, with one wait.
+
+    Args:
+        values: tensors of integers, none empty.
 
     Example:
         >>> read_bounds(torch.tensor([3, 1]), torch.tensor([7]))
@@ -130,7 +142,13 @@ def _read(numbers: Tensor) -> list[int]:
 
 
 def least_range(name: str, values: Tensor, least: int = 0) -> Range:
-    """Make the range of integers that have no upper bound, such as lengths."""
+    """Make the range of integers that have no upper bound, such as lengths.
+
+    Args:
+        name: how the message calls it.
+        values: integers of any shape.
+        least: the smallest that is allowed.
+    """
     return Range(
         values,
         least,
@@ -140,7 +158,13 @@ def least_range(name: str, values: Tensor, least: int = 0) -> Range:
 
 
 def ids_range(ids: Tensor, size: int, what: str = "id") -> Range:
-    """Make the range of ids that number the rows of a table, 0 to size − 1."""
+    """Make the range of ids that number the rows of a table, 0 to size − 1.
+
+    Args:
+        ids: integers of any shape.
+        size: rows of the table.
+        what: how the message calls a row.
+    """
     return Range(
         ids,
         0,
@@ -152,7 +176,11 @@ def ids_range(ids: Tensor, size: int, what: str = "id") -> Range:
 
 
 def mask_range(mask: Tensor) -> Range:
-    """Make the range of a mask of integers, 0 and 1."""
+    """Make the range of a mask of integers, 0 and 1.
+
+    Args:
+        mask: integers of any shape.
+    """
     return Range(
         mask, 0, 1, lambda wrong: ValueError(f"mask must hold 0 and 1, got {wrong}")
     )

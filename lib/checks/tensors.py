@@ -14,6 +14,10 @@ INTEGER_DTYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64
 def check_integers(name: str, values) -> Tensor:
     """Check that a tensor holds integers, and not bools; returns it as it is.
 
+    Args:
+        name: how the message calls it.
+        values: what should be a tensor of integers.
+
     Example:
         >>> check_integers("positions", torch.tensor([0.5]))
         Traceback (most recent call last):
@@ -27,6 +31,10 @@ def check_integers(name: str, values) -> Tensor:
 
 def check_floating(name: str, values) -> Tensor:
     """Check that a tensor is floating point; returns it as it is.
+
+    Args:
+        name: how the message calls it.
+        values: what should be a floating-point tensor.
 
     Example:
         >>> check_floating("x", torch.tensor([1]))
@@ -42,6 +50,10 @@ def check_floating(name: str, values) -> Tensor:
 def check_table(name: str, table) -> Tensor:
     """Check a floating table, `[V, d]` with one row a token or word; returns it.
 
+    Args:
+        name: how the message calls it.
+        table: what should be floating point `[V, d]`.
+
     Example:
         >>> check_table("vectors", torch.zeros(3))
         Traceback (most recent call last):
@@ -55,6 +67,11 @@ def check_table(name: str, table) -> Tensor:
 
 def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Check that q `[B, H, Tq, D]`, k `[B, Hk, Tk, D]` and v `[B, Hk, Tk, Dv]` fit.
+
+    Args:
+        q: queries `[B, H, Tq, D]`.
+        k: keys `[B, Hk, Tk, D]`.
+        v: values `[B, Hk, Tk, Dv]`.
 
     Example:
         >>> check_heads(torch.zeros(1, 3, 4, 8), *torch.zeros(2, 1, 2, 4, 8))
@@ -111,6 +128,10 @@ def check_finite(name: str, values: Tensor) -> Tensor:
 
 def check_vectors(name: str, vectors: Tensor) -> Tensor:
     """Check a floating table whose rows are all finite, `[V, d]`; returns it.
+
+    Args:
+        name: how the message calls it.
+        vectors: what should be finite and `[V, d]`.
 
     Example:
         >>> check_vectors("vectors", torch.full((1, 2), torch.nan))
@@ -205,7 +226,12 @@ def check_mask(mask, *shapes: tuple[int, ...]) -> Tensor:
 
 
 def check_mask_kind(mask, *shapes: tuple[int, ...]) -> None:
-    """Check the dtype and the shape of a mask, as `check_mask`, but not its values."""
+    """Check the dtype and the shape of a mask, as `check_mask`, but not its values.
+
+    Args:
+        mask: what should be bools or integers.
+        shapes: those that it may have; any, if none is named.
+    """
     kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
     if kind not in (torch.bool, *INTEGER_DTYPES):
         raise TypeError(f"mask must be bool or integers, 1 = real, got {kind}")

@@ -102,6 +102,9 @@ def _find(tokens: list[str], word: str) -> int:
 def pair_cosines(states: Tensor) -> Tensor:
     """Compute the cosine of every two vectors of a layer: `[S, N, d]` to `[S, N, N]`.
 
+    Args:
+        states: floating point `[S, N, d]`, a layer in each row.
+
     Raises:
         ValueError: a vector that is not finite.
 
@@ -115,6 +118,9 @@ def pair_cosines(states: Tensor) -> Tensor:
 
 def same_and_other(labels: Sequence) -> tuple[Tensor, Tensor]:
     """Say which pairs of different items share a label, and which do not.
+
+    Args:
+        labels: one for each of N items.
 
     Returns:
         Two bool `[N, N]`, each pair once, above the diagonal.

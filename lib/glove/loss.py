@@ -91,7 +91,7 @@ class GloVe(nn.Module):
     """Two vectors and two biases a word: as itself, and as the company of others.
 
     Args:
-        vocab_size: V.
+        vocab_size: how many words, V.
         dim: d, the width of a vector.
         generator: CPU generator of the start; torch's own if not given.
 
@@ -119,13 +119,22 @@ class GloVe(nn.Module):
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters anew, uniform on ±0.5/d."""
+        """Draw all parameters anew, uniform on ±0.5/d.
+
+        Args:
+            generator: the source of chance; None takes torch's own.
+        """
         bound = 0.5 / self.w.shape[1]
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, X: Tensor, x_max: float = 100.0, alpha: float = 0.75) -> Tensor:
-        """Return `glove_loss` of these parameters on the counts `[V, V]`."""
+        """Return `glove_loss` of these parameters on the counts `[V, V]`.
+
+        Args:
+            X: counts `[V, V]`.
+            x_max, alpha: as for `glove_weight`.
+        """
         return glove_loss(self.w, self.w_ctx, self.b, self.b_ctx, X, x_max, alpha)
 
     @torch.no_grad()

@@ -46,6 +46,10 @@ class Encoding:
 class Clamped(Position, LearnedPositionalEmbedding):
     """Add a trained row; past the end of the table, its last one.
 
+    Args:
+        max_positions, d_model, offset, std, device, dtype: as for
+            `LearnedPositionalEmbedding`.
+
     Example:
         >>> import torch
         >>> position = Clamped(4, 8)
@@ -55,7 +59,12 @@ class Clamped(Position, LearnedPositionalEmbedding):
     """
 
     def add(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Add the rows of positions, the last row from the end of the table on."""
+        """Add the rows of positions, the last row from the end of the table on.
+
+        Args:
+            x: tokens `[B, T, d_model]`.
+            positions: integers `[1 or B, T]`, none negative.
+        """
         return x + self(positions.clamp(max=len(self.weight) - 1))
 
 
@@ -150,6 +159,9 @@ ENCODINGS = {
 
 def pick_encodings(*names: str) -> dict[str, Encoding]:
     """Pick some of `ENCODINGS`, in the order in which they are named.
+
+    Args:
+        names: keys of `ENCODINGS`.
 
     Raises:
         KeyError: no such encoding; the message lists the known ones.

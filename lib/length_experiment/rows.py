@@ -17,7 +17,7 @@ def load_characters() -> tuple[Tensor, Tensor]:
     It has no digit and no question mark, which are left for the task of recall.
 
     Returns:
-        int64 `[n]` twice: 3.8 million ids below 128 to train on, and the last 200,000.
+        Two int64 `[n]` of ids below 128, 3.8 million to train on and the last 200,000.
 
     Example:
         >>> train_ids, test_ids = load_characters()
@@ -94,8 +94,8 @@ def far_rows(rows: Tensor, near: int, generator: torch.Generator) -> Tensor:
         generator: of the CPU.
 
     Returns:
-        `[B, T]`: a digit in the first `near` places, `?` in the last but one, and in
-        the last the digit again.
+        Rows `[B, T]` with a digit in the first `near` places, `?` in the last but one,
+        and in the last the digit again.
 
     Raises:
         ValueError: rows too short for that.

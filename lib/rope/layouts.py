@@ -16,6 +16,9 @@ from lib.checks import check_size, even_width
 def half_to_interleaved(x: Tensor) -> Tensor:
     """Reorder the last dimension from [a0 a1 … b0 b1 …] to [a0 b0 a1 b1 …].
 
+    Args:
+        x: `[..., r]` with an even width r.
+
     Example:
         >>> half_to_interleaved(torch.tensor([0, 2, 4, 1, 3, 5])).tolist()
         [0, 1, 2, 3, 4, 5]
@@ -26,6 +29,9 @@ def half_to_interleaved(x: Tensor) -> Tensor:
 
 def interleaved_to_half(x: Tensor) -> Tensor:
     """Reorder the last dimension from [a0 b0 a1 b1 …] to [a0 a1 … b0 b1 …].
+
+    Args:
+        x: `[..., r]` with an even width r.
 
     Example:
         >>> interleaved_to_half(torch.arange(6)).tolist()

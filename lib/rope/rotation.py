@@ -27,6 +27,10 @@ def turn_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Each part is rounded before they are joined, which saves compiled code a pass.
 
+    Args:
+        x: `[..., T, r]`.
+        cos, sin: float32, to be broadcast with `[..., T, r/2]`.
+
     Example:
         >>> quarter = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
         >>> turn_half(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), *quarter)
@@ -40,6 +44,10 @@ def turn_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def turn_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turn the pairs (2i, 2i + 1) as the formula says: (a, b) → (a cos − b sin, …).
+
+    Args:
+        x: `[..., T, r]`.
+        cos, sin: float32, to be broadcast with `[..., T, r/2]`.
 
     Example:
         >>> quarter = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])

@@ -42,6 +42,9 @@ def rope_type(rope_parameters: dict) -> str:
 def depends_on_length(rope_parameters: dict) -> bool:
     """Tell whether the frequencies of this type depend on the length of the sequence.
 
+    Args:
+        rope_parameters: the dict of a published configuration.
+
     Example:
         >>> depends_on_length({"rope_type": "dynamic", "factor": 2.0})
         True

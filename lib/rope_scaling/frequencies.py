@@ -46,6 +46,9 @@ def rope_inv_freq(rotary_dim: int, base: float = 1e4, device=None) -> Tensor:
 def wavelengths(inv_freq: Tensor) -> Tensor:
     """Compute each pair's tokens for one full turn; infinite if it stands still.
 
+    Args:
+        inv_freq: radians a token, `[r/2]`.
+
     Example:
         >>> wavelengths(torch.tensor([1.0, 0.0])).tolist()
         [6.2831854820251465, inf]

@@ -23,7 +23,7 @@ PLAIN = ("rotary_dim", "base")
 BANDS = ("factor", "low_freq_factor", "high_freq_factor", TRAINED)
 LISTS = ("short_factor", "long_factor", TRAINED, EXTENDED, "seq_len")
 YARN = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
-SCALINGS = {  # type: its function, what that must be given, and what it may be given
+SCALINGS = {  # of each type: the function, what it must be given, what it may be
     "default": (unscaled_inv_freq, PLAIN, ()),
     "linear": (linear_inv_freq, (*PLAIN, "factor"), ()),
     "dynamic": (dynamic_ntk_inv_freq, (*PLAIN, "factor", TRAINED, "seq_len"), ()),

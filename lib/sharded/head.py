@@ -60,7 +60,13 @@ class VocabParallelHead(TiedLMHead):
     def untied(
         cls, table: VocabParallelEmbedding, bias: bool = False, scale: float = 1.0
     ) -> "VocabParallelHead":
-        """Make a head that owns its table, which is then one of its parameters."""
+        """Make a head that owns its table, which is then one of its parameters.
+
+        Args:
+            table: a split table that nothing else uses.
+            bias: whether to add one number a row.
+            scale: a factor on the hidden states.
+        """
         head = cls(table, bias, scale)
         head.table = table
         return head
@@ -74,7 +80,11 @@ class VocabParallelHead(TiedLMHead):
         super()._load_from_state_dict(state, prefix, *rest)
 
     def forward(self, hidden: Tensor) -> DTensor:
-        """Compute logits: `[..., d]`, the same on all ranks, to `[..., V]`."""
+        """Compute logits: `[..., d]`, the same on all ranks, to `[..., V]`.
+
+        Args:
+            hidden: floating point `[..., d]`, the same on all ranks.
+        """
         hidden = alike("hidden states", hidden)
         check_floating("hidden states", hidden)
         mesh = self.weight.device_mesh

@@ -28,6 +28,11 @@ def first_and_rows(total: int, processes: int, rank: int) -> tuple[int, int]:
     Every rank has ⌈V/n⌉ rows until there are no more; the last ranks may have fewer,
     or none. `DTensor` splits uneven sizes in the same way.
 
+    Args:
+        total: rows of the whole table, V.
+        processes: how many share it, n.
+        rank: of which the rows are asked, from 0 on.
+
     Example:
         >>> [first_and_rows(5, 4, rank) for rank in range(4)]
         [(0, 2), (2, 2), (4, 1), (5, 0)]

@@ -110,7 +110,12 @@ class VocabParallelEmbedding(TokenEmbedding):
     def from_full(
         cls, embedding: nn.Module, mesh: DeviceMesh | None = None
     ) -> "VocabParallelEmbedding":
-        """Split a whole table; where ranks hold different ones, rank 0's counts."""
+        """Split a whole table; where ranks hold different ones, rank 0's counts.
+
+        Args:
+            embedding: a `TokenEmbedding` or an `nn.Embedding`.
+            mesh: the ranks to split over; None takes all.
+        """
         mesh, weight = mesh_of_ranks(mesh), embedding.weight.detach()
 
         def describe():
@@ -173,7 +178,11 @@ class VocabParallelEmbedding(TokenEmbedding):
                 shard[self._own_padding] = 0
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look the ids up: `[...]` integers, the same on all ranks, to `[..., dim]`."""
+        """Look the ids up: `[...]` integers, the same on all ranks, to `[..., dim]`.
+
+        Args:
+            ids: integers `[...]`, the same on all ranks.
+        """
         ids = check_ids(alike("ids", ids), self.num_embeddings)
         rows = _Sum.apply(self._own_rows(ids), self.mesh.get_group())
         if self.scale is None:
@@ -181,7 +190,12 @@ class VocabParallelEmbedding(TokenEmbedding):
         return rows * torch.full((), self.scale, dtype=rows.dtype, device=rows.device)
 
     def take_own(self, state: dict[str, Tensor], key: str) -> None:
-        """Where a state holds the whole table, as one process saves it, split it."""
+        """Where a state holds the whole table, as one process saves it, split it.
+
+        Args:
+            state: a state dict; the rank's own rows take the place of the whole table.
+            key: the table's key in it.
+        """
         table = state.get(key)
         fits = isinstance(table, Tensor) and table.shape == self.weight.shape
         if fits and not isinstance(table, DTensor):

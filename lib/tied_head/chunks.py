@@ -25,6 +25,13 @@ def softmax_gradient(
 
     `norm` is as `normalise` returns it, `factor` the gradient of each token's loss. The
     term at the target is left to `target_gradient`.
+
+    Args:
+        z: logits `[n, v]` of one chunk of rows; they are overwritten.
+        norm: largest logit and sum of exps, as `normalise` returns them.
+        factor: the gradient of each token's loss, `[n]`.
+        z_loss: the weight of the squared log Z.
+        softcap: the bound of the logits, or None.
     """
     slope = None if softcap is None else 1 - (z / softcap).square()
     top, total = norm
@@ -46,6 +53,14 @@ def normalise(
     Returns the targets' logits `[n]`; the largest logit and the sum of the exps
     relative to it, both `[n]`, so that Z = exp(top) · total; and the last chunk of
     logits.
+
+    Args:
+        hidden: `[n, d]`.
+        weight: rows of the table, `[V, d]`.
+        bias: `[V]`, or None.
+        ids: targets, int64 `[n]`.
+        size: rows of a chunk.
+        softcap: the bound of the logits, or None.
     """
     dtype = wide_dtype(hidden)
     top = torch.full_like(ids, torch.finfo(dtype).min, dtype=dtype)  # [n]
@@ -61,7 +76,13 @@ def normalise(
 
 
 def token_losses(own: Tensor, norm: tuple[Tensor, Tensor], z_loss: float) -> Tensor:
-    """Losses `[n]` from what `normalise` returns."""
+    """Losses `[n]` from what `normalise` returns.
+
+    Args:
+        own: the targets' logits `[n]`.
+        norm: largest logit and sum of exps, as `normalise` returns them.
+        z_loss: the weight of the squared log Z.
+    """
     top, total = norm
     losses = total.log() - (own - top)  # [n]
     if z_loss == 0:  # for 0 times the square of a large log Z may be 0 times infinity

@@ -176,7 +176,11 @@ def _check_tensors(hidden, weight, bias, targets) -> None:
 
 
 def check_loss_options(reduction, z_loss, softcap, chunk_by, chunk_size) -> int:
-    """Check the options of `tied_cross_entropy`; returns the size of a chunk."""
+    """Check the options of `tied_cross_entropy`; returns the size of a chunk.
+
+    Args:
+        reduction, z_loss, softcap, chunk_by, chunk_size: as for `tied_cross_entropy`.
+    """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction must be one of {REDUCTIONS}, got {reduction!r}")
     if chunk_by not in CHUNK_SIZES:

@@ -55,7 +55,12 @@ def chunk_gradients(
 
 
 def cast_like(sums: Sequence[Tensor | None], inputs: Sequence) -> list[Tensor | None]:
-    """Cast the sums to the dtypes of hidden states, table and bias."""
+    """Cast the sums to the dtypes of hidden states, table and bias.
+
+    Args:
+        sums: gradients, or None where none is wanted.
+        inputs: the tensors whose dtypes they take, in the same order.
+    """
     pairs = zip(sums, inputs, strict=False)
     return [total if total is None else total.to(x.dtype) for total, x in pairs]
 

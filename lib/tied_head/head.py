@@ -98,7 +98,11 @@ class TiedLMHead(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Compute logits: `[..., d]` to `[..., V]`."""
+        """Compute logits: `[..., d]` to `[..., V]`.
+
+        Args:
+            hidden: floating point `[..., d]`.
+        """
         check_floating("hidden states", hidden)
         if hidden.shape[-1:] != self.weight.shape[1:]:
             raise ValueError(
@@ -267,6 +271,10 @@ def is_tied(embedding: nn.Module, head: nn.Module) -> bool:
     where it is parametrized. Equal numbers do not make a tie, and neither do two
     Parameters over one memory: an optimiser takes them for two.
 
+    Args:
+        embedding: a module with a `weight`.
+        head: another.
+
     Example:
         >>> table = nn.Embedding(5, 3)
         >>> is_tied(table, TiedLMHead(table))
@@ -291,6 +299,9 @@ def count_parameters(module: nn.Module) -> int:
     """Count the numbers in a module's parameters, shared ones once.
 
     It also counts on the meta device, where nothing is allocated.
+
+    Args:
+        module: any module.
 
     Example:
         >>> table = nn.Embedding(10, 4)

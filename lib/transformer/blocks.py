@@ -78,7 +78,11 @@ class SwiGLU(nn.Module):
 
 
 class Block(nn.Module):
-    """Add to each token what attention finds, then what SwiGLU makes of it."""
+    """Add to each token what attention finds, then what SwiGLU makes of it.
+
+    Args:
+        config: widths, heads and the rest of the model's shape.
+    """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -88,6 +92,12 @@ class Block(nn.Module):
         self.mlp = SwiGLU(config.d_model, config.d_hidden)
 
     def forward(self, x: Tensor, layer: int, call: Call) -> Tensor:
-        """Update x `[B, T, d_model]`; same shape."""
+        """Update x `[B, T, d_model]`; same shape.
+
+        Args:
+            x: `[B, T, d_model]`.
+            layer: the block's number, by which a cache files its keys.
+            call: what all blocks share in one call.
+        """
         x = x + self.attention(self.attention_norm(x), layer, call)
         return x + self.mlp(self.mlp_norm(x))

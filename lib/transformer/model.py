@@ -135,7 +135,11 @@ class Transformer(nn.Module):
         return self.head(self.hidden(ids, positions, cache, mask))
 
     def hidden(self, ids: Tensor, positions=None, cache=None, mask=None) -> Tensor:
-        """Compute what the head reads, `[B, T, d_model]`; takes what `forward` does."""
+        """Compute what the head reads, `[B, T, d_model]`; takes what `forward` does.
+
+        Args:
+            ids, positions, cache, mask: as for `forward`.
+        """
         for x in self._states(ids, positions, cache, mask):
             last = x
         return last
@@ -145,10 +149,13 @@ class Transformer(nn.Module):
     ) -> list[Tensor]:
         """Compute the hidden states of every layer; takes what `forward` does.
 
+        Args:
+            ids, positions, cache, mask: as for `forward`.
+
         Returns:
-            L + 2 tensors `[B, T, d_model]`: 0 is what enters the first block (token
-            rows, with position rows added if there are such), 1 … L come out of the
-            blocks, and L + 1 is L after the last norm, which the head reads.
+            L + 2 tensors `[B, T, d_model]`. State 0 is what enters the first block
+            (token rows, with position rows added if there are such), 1 … L come out of
+            the blocks, and L + 1 is L after the last norm, which the head reads.
         """
         return list(self._states(ids, positions, cache, mask))
 

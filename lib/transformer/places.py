@@ -42,7 +42,11 @@ class Places(NamedTuple):
         return self.known
 
     def last(self, keys: int) -> "Places":
-        """Keep the last keys alone, which are what a cache still holds."""
+        """Keep the last keys alone, which are what a cache still holds.
+
+        Args:
+            keys: how many to keep.
+        """
         mask = None if self.mask is None else self.mask[:, -keys:]
         known = self.known[:, -keys:]
         return self._replace(known=known, total=min(keys, self.total), mask=mask)

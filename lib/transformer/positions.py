@@ -92,13 +92,22 @@ class Position(nn.Module):
     def tables(self, positions: Tensor):
         """Work out, once a call, what `turn` needs of positions `[1 or B, T]`.
 
+        Args:
+            positions: integers `[1 or B, T]`.
+
         Returns:
             Anything; here the positions as they are.
         """
         return positions
 
     def turn(self, q: Tensor, k: Tensor, tables) -> tuple[Tensor, Tensor]:
-        """Turn queries `[B, H, T, D]` and keys `[B, Hk, T, D]`; same shapes."""
+        """Turn queries `[B, H, T, D]` and keys `[B, Hk, T, D]`; same shapes.
+
+        Args:
+            q: queries `[B, H, T, D]`.
+            k: keys `[B, Hk, T, D]`.
+            tables: what `tables` has worked out for these tokens.
+        """
         return q, k
 
     def price(self, places: Places) -> Tensor | None:
@@ -106,6 +115,9 @@ class Position(nn.Module):
 
         `all` counts every token so far, those that a cache has dropped included; so
         does `places.keys` here.
+
+        Args:
+            places: where the tokens stand.
         """
         return None
 
@@ -125,7 +137,11 @@ class Position(nn.Module):
         return causal_attention(q, k, v, places.mask, price)
 
     def ranges(self, positions: Tensor) -> tuple[Range, ...]:
-        """Say which positions `[1 or B, T]` are allowed, for the one check a call."""
+        """Say which positions `[1 or B, T]` are allowed, for the one check a call.
+
+        Args:
+            positions: integers `[1 or B, T]`.
+        """
         return ()
 
 

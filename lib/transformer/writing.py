@@ -89,7 +89,7 @@ def generate(
             `advance` of `lib.interactive.progress_bar`.
 
     Returns:
-        int64 `[B, T + new]`: the ids and what follows.
+        The ids and what follows, int64 `[B, T + new]`.
 
     Raises:
         ValueError: max_new_tokens below 0, a row that ends in padding, and what the

@@ -139,7 +139,13 @@ class SkipGram(_TwoTables):
     """
 
     def forward(self, centers: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-        """Return the loss of centers `[B]`, positives `[B]` and negatives `[B, K]`."""
+        """Return the loss of centers `[B]`, positives `[B]` and negatives `[B, K]`.
+
+        Args:
+            centers: words `[B]`.
+            positives: a neighbour of each, `[B]`.
+            negatives: `[B, K]`.
+        """
         return sgns_loss(
             self.input(centers), self.output(positives), self.output(negatives)
         )
@@ -169,6 +175,12 @@ class CBOW(_TwoTables):
     """
 
     def forward(self, contexts: Tensor, targets: Tensor, negatives: Tensor) -> Tensor:
-        """Return the loss of contexts `[B, C]`, targets `[B]`, negatives `[B, K]`."""
+        """Return the loss of contexts `[B, C]`, targets `[B]`, negatives `[B, K]`.
+
+        Args:
+            contexts: neighbours `[B, C]`, with -1 where there is none.
+            targets: the words between them, `[B]`.
+            negatives: `[B, K]`.
+        """
         center = mean_rows(self.input, contexts)
         return sgns_loss(center, self.output(targets), self.output(negatives))

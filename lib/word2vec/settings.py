@@ -14,7 +14,8 @@ class Settings:
         window: furthest neighbour on each side; each word draws its own from 1 up.
         negatives: noise words for each pair; 0 leaves them out.
         epochs: passes over the text.
-        lr, min_lr: the learning rate at the start and at the end, linear between.
+        lr: the learning rate at the start; it falls in a straight line.
+        min_lr: the learning rate at the end.
         sample: t of `keep_probability`: words of a share above 2.618 · t are thinned
             out; 0 keeps all.
         power: exponent of the noise.
@@ -58,7 +59,11 @@ class Settings:
         object.__setattr__(self, name, value)
 
     def rate(self, progress: float) -> float:
-        """Return the learning rate at a progress from 0 to 1."""
+        """Return the learning rate at a progress from 0 to 1.
+
+        Args:
+            progress: the share of the training that is done, from 0 to 1.
+        """
         return self.lr + (self.min_lr - self.lr) * progress
 
 
