@@ -1,5 +1,6 @@
-"""The book's figures: one style, and pairs of features as pictures."""
+"""The book's figures: one style, attention in one picture, and pairs of features."""
 
+from lib.figures.attention import draw_attention
 from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
 from lib.figures.style import (
     COLORS,
@@ -16,6 +17,7 @@ __all__ = [
     "DIVERGING",
     "GREY",
     "SEQUENTIAL",
+    "draw_attention",
     "draw_clocks",
     "draw_dial",
     "draw_dials",
