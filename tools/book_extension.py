@@ -30,16 +30,16 @@ def set_date(app, config):
 def number_by_file(assign):
     """Wrap Sphinx's numbering: a chapter bears the number of its file's name.
 
-    The table of contents lists the chapters that are written, so counting them would
-    give a chapter another number than its file has.
+    The table of contents lists the chapters that are written, and pages between them
+    such as 5a, so counting would give a chapter another number than its file has.
     """
 
     def assign_section_numbers(self, env):
         changed = assign(self, env)
         for page, numbers in env.toc_secnumbers.items():
-            found = re.match(r"chapters/(\d+)_", page)
+            found = re.match(r"chapters/0*(\d+[a-z]?)_", page)
             if found:
-                renumber(env, page, numbers, int(found[1]))
+                renumber(env, page, numbers, found[1])
         return changed
 
     return assign_section_numbers
