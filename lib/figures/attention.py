@@ -11,7 +11,7 @@ from lib.figures.style import COLORS, GREY
 
 WIDE, HIGH = 4.9, 6.5  # inches: the picture, narrow enough for a phone
 FIRST, STEP = 1.95, 1.16  # inches: the first column, between two
-BESIDE, SIDE = 0.5, 0.98  # inches: from a column to its stream, the width of a box
+BESIDE, SIDE = 0.49, 0.98  # inches: from a column to its stream, the width of a box
 Y = {  # inches from the top
     "word": 0.3,
     "query": 1.02,
@@ -100,7 +100,7 @@ def _draw_token(ax, x, word, key, score, weight, value, target: float) -> None:
     }
     ends = (x - BESIDE, HIGH - 0.08), (x - BESIDE, Y["word"] + 0.17)
     ax.annotate("", *ends, arrowprops=stream, zorder=0)
-    _box(ax, x - 0.14, Y["word"], word, COLORS["ink"], fontsize=11)
+    _box(ax, x - 0.03, Y["word"], word, COLORS["ink"], fontsize=11)
     for row, text, color in (("key", key, ORANGE), ("value", value, GREEN)):
         _arrow(ax, (x - BESIDE, Y[row]), (x - SIDE / 2 + 0.1, Y[row]), GREY)
         _box(ax, x + 0.1, Y[row], text, color)
