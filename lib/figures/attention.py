@@ -7,10 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
-from lib.figures.style import COLORS, GREY, WIDTH
+from lib.figures.style import COLORS, GREY
 
-HEIGHT, FIRST, STEP = 6.5, 2.92, 1.33  # inches: the page, the first column, between two
-BESIDE, SIDE = 0.53, 1.1  # inches: from a column to its stream, the width of a box
+WIDE, HIGH = 4.9, 6.5  # inches: the picture, narrow enough for a phone
+FIRST, STEP = 1.95, 1.16  # inches: the first column, between two
+BESIDE, SIDE = 0.49, 0.98  # inches: from a column to its stream, the width of a box
 Y = {  # inches from the top
     "word": 0.3,
     "query": 1.02,
@@ -23,15 +24,15 @@ Y = {  # inches from the top
     "add": 5.92,
 }
 SAID = {
-    "word": ("Residual stream", "one vector a token, which\neach layer adds to"),
-    "query": ("Query", "what this token looks for"),
-    "key": ("Keys", "what each token offers"),
-    "score": ("Scores and mask", "query · key ÷ √D;\nthe future is hidden"),
-    "weight": ("Softmax", "weights that sum to 1"),
-    "value": ("Values", "what each token hands on"),
-    "found": ("Weighted mean", "what this head has found"),
-    "out": ("Output projection", "joins the heads, to the\nwidth of the stream"),
-    "add": ("Add", "back into the stream"),
+    "word": ("Residual stream", "a token’s vector"),
+    "query": ("Query", "what it looks for"),
+    "key": ("Keys", "what each offers"),
+    "score": ("Scores, mask", "query · key ÷ √D;\nthe future: hidden"),
+    "weight": ("Softmax", "weights, sum 1"),
+    "value": ("Values", "what each hands on"),
+    "found": ("Weighted mean", "of the values"),
+    "out": ("Projection", "joins the heads"),
+    "add": ("Add", "into the stream"),
 }
 BLUE, ORANGE, GREEN = COLORS["blue"], COLORS["vermillion"], COLORS["green"]
 
@@ -58,7 +59,7 @@ def draw_attention(
         values: of each token.
 
     Returns:
-        The figure, as wide as the page.
+        The figure.
 
     Raises:
         ValueError: other than three of each.
@@ -73,12 +74,12 @@ def draw_attention(
     columns = list(zip(words, keys, scores, weights, values, strict=True))
     if len(columns) != 3:
         raise ValueError(f"three tokens fit the picture, got {len(columns)}")
-    fig = Figure(figsize=(WIDTH, HEIGHT))
+    fig = Figure(figsize=(WIDE, HIGH))
     ax = fig.add_axes((0, 0, 1, 1))
-    ax.set(xlim=(0, WIDTH), ylim=(HEIGHT, 0))
+    ax.set(xlim=(0, WIDE), ylim=(HIGH, 0))
     ax.axis("off")
     for row, (title, text) in SAID.items():
-        ax.text(0.05, Y[row], title, fontsize=11, weight="bold", va="bottom")
+        ax.text(0.05, Y[row], title, fontsize=10, weight="bold", va="bottom")
         ax.text(0.05, Y[row] + 0.05, text, color=GREY, fontsize=9, va="top")
     x = FIRST + STEP * place
     for number, column in enumerate(columns):
@@ -97,9 +98,9 @@ def _draw_token(ax, x, word, key, score, weight, value, target: float) -> None:
         "shrinkA": 0,
         "shrinkB": 0,
     }
-    ends = (x - BESIDE, HEIGHT - 0.08), (x - BESIDE, Y["word"] + 0.17)
+    ends = (x - BESIDE, HIGH - 0.08), (x - BESIDE, Y["word"] + 0.17)
     ax.annotate("", *ends, arrowprops=stream, zorder=0)
-    _box(ax, x - BESIDE / 2, Y["word"], word, COLORS["ink"], fontsize=11)
+    _box(ax, x - 0.03, Y["word"], word, COLORS["ink"], fontsize=11)
     for row, text, color in (("key", key, ORANGE), ("value", value, GREEN)):
         _arrow(ax, (x - BESIDE, Y[row]), (x - SIDE / 2 + 0.1, Y[row]), GREY)
         _box(ax, x + 0.1, Y[row], text, color)
@@ -107,7 +108,7 @@ def _draw_token(ax, x, word, key, score, weight, value, target: float) -> None:
     written = {"ha": "center", "va": "center", "fontsize": 10}
     text, color = ("hidden", GREY) if hidden else (score, COLORS["ink"])
     ax.text(x + 0.1, Y["score"], text, color=color, **written)
-    left = x + 0.1 - SIDE / 2 + 0.1
+    left = x + 0.1 - 0.45
     ax.add_patch(Rectangle((left, Y["weight"]), 0.9, 0.13, fc="none", ec=GREY, lw=0.8))
     ax.add_patch(Rectangle((left, Y["weight"]), 0.9 * weight, 0.13, fc=BLUE, lw=0))
     share = str(Fraction(weight).limit_denominator(99))
@@ -134,7 +135,7 @@ def _draw_way_back(ax: Axes, x: float, found: str) -> None:
     _box(ax, x + 0.1, Y["found"], found, GREEN)
     _arrow(ax, (x + 0.1, Y["found"] + 0.16), (x + 0.1, Y["out"] - 0.16), GREEN, lw=1.6)
     _box(ax, x + 0.1, Y["out"], "× $W_O$", COLORS["ink"])
-    right = x + STEP + 0.1
+    right = x + STEP - 0.02
     ax.text(right, Y["out"], "other heads", color=GREY, fontsize=9, va="center")
     _arrow(ax, (right - 0.04, Y["out"]), (x + 0.1 + SIDE / 2, Y["out"]), GREY)
     ax.plot([x + 0.1] * 2, [Y["out"] + 0.16, Y["add"]], color=COLORS["ink"], lw=1.6)

@@ -1,4 +1,4 @@
-"""Sliders and menus over frames, and the frames that they show."""
+"""Sliders and menus over frames, the frames that they show, and a live tokenizer."""
 
 from lib.interactive.controls import (
     choice,
@@ -8,6 +8,7 @@ from lib.interactive.controls import (
     progress_bar,
 )
 from lib.interactive.frames import figure_frame, table_frame
+from lib.interactive.tokens import live_tokens, token_boxes
 
 __all__ = [
     "choice",
@@ -15,6 +16,8 @@ __all__ = [
     "frame_slider",
     "live",
     "live_slider",
+    "live_tokens",
     "progress_bar",
     "table_frame",
+    "token_boxes",
 ]
