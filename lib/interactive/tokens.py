@@ -10,11 +10,14 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from lib.byte_pairs import BYTES, read_token, readable, write_token
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _FOLDER = Path(__file__).parent
 _STYLE = f"<style>\n{(_FOLDER / 'tokens.css').read_text('utf-8')}</style>"
@@ -70,7 +73,7 @@ def _list(tokens, ids=None, marked=()) -> str:
     return f'<ol role="list" aria-label="tokens" tabindex="0">\n{"".join(boxes)}</ol>'
 
 
-def live_tokens(tokenizer: Tokenizer, text: str, examples: Mapping[str, str]) -> str:
+def live_tokens(tokenizer: "Tokenizer", text: str, examples: Mapping[str, str]) -> str:
     """Write a tokenizer as a page part that cuts any text, with no kernel behind it.
 
     Without a script, the page shows the tokens of the first text.
@@ -131,7 +134,7 @@ def _controls(text: str, examples: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _pack(tokenizer: Tokenizer) -> tuple[dict, str]:
+def _pack(tokenizer: "Tokenizer") -> tuple[dict, str]:
     """Take from a tokenizer what the script needs: settings, and merges as base64.
 
     A merge is the ids of its two parts, 16 bits each, low byte first. It is not
