@@ -397,8 +397,6 @@
 
   // ---- The controls -------------------------------------------------------------
 
-  let machines = 0;
-
   class Problem extends Error {
     constructor(input, parts, spellings = []) {
       super("a question that cannot be answered");
@@ -484,9 +482,14 @@
     input.addEventListener("blur", close);
     input.addEventListener("keydown", (event) => {
       if (event.isComposing) return;
-      const keys = { ArrowDown: () => move(1), ArrowUp: () => move(-1), Escape: close };
-      if (event.key === "Enter" && active >= 0)
-        keys.Enter = () => take(list.children[active].dataset.word);
+      const chosen = list.children[active];
+      const keys = {
+        ArrowDown: () => move(1),
+        ArrowUp: () => move(-1),
+        Escape: close,
+        // JupyterLab keeps Enter from the form, so it is asked here.
+        Enter: () => (chosen ? take(chosen.dataset.word) : input.form.requestSubmit()),
+      };
       if (!keys[event.key] || (event.key === "Escape" && list.hidden)) return;
       event.preventDefault();
       keys[event.key]();
@@ -494,8 +497,15 @@
     return close;
   }
 
+  /** Name this machine as no other on the page; each brings a program of its own. */
+  function freeName() {
+    let number = 1;
+    while (document.getElementById(`word-machine-${number}`)) number += 1;
+    return `word-machine-${number}`;
+  }
+
   function mount(box) {
-    const id = `word-machine-${++machines}`;
+    const id = freeName();
     const table = new Table(box.querySelector(".wm-table").textContent);
     const $ = (selector) => box.querySelector(selector);
     const form = (mode) => $(`form[data-mode="${mode}"]`);
@@ -888,6 +898,7 @@
     }
 
     function connect() {
+      box.id = id;
       $(".wm-problem").id = `${id}-problem`;
       box.querySelectorAll("form label + :is(input, select)").forEach((control, n) => {
         control.id = `${id}-control-${n}`;
