@@ -322,6 +322,7 @@ def test_axe_finds_nothing_and_nothing_sticks_out(browser, address, look):
         assert theme == ("dark" if look.get("dark") else "light")
         narrow_enough = "document.documentElement.scrollWidth <= innerWidth"
         assert axe_violations(page) == []
+        page.get_by_label("is to b", exact=True).fill("commu")
         assert page.evaluate(narrow_enough)
         turn_to(page, "neighbours")
         page.get_by_label("neighbours of", exact=True).fill("par")

@@ -266,7 +266,6 @@
     [1, 1],
     [-1, 1],
   ];
-  const LINE = 18; // pixels that a label is high
   const DOT = 4;
 
   function overlap(x, y) {
@@ -285,9 +284,9 @@
   }
 
   /** Put each label beside its dot where it covers least, the first ones first. */
-  function placeLabels(dots, widths, lines, wide, high) {
+  function placeLabels(dots, widths, tall, arrows, wide, high) {
     const taken = dots.map(([x, y]) => boxAround(x, y, 3 * DOT, 3 * DOT));
-    for (const [from, to] of lines) {
+    for (const [from, to] of arrows) {
       for (let t = 0.1; t < 1; t += 0.1) {
         const at = [0, 1].map(
           (axis) => dots[from][axis] * (1 - t) + dots[to][axis] * t,
@@ -301,11 +300,11 @@
         for (const [dx, dy] of SIDES) {
           const at = [
             x + dx * (widths[n] / 2 + (dy ? 2 : DOT + 5) + ring),
-            y + dy * (LINE / 2 + (dx ? 2 : DOT + 3) + ring),
+            y + dy * (tall / 2 + (dx ? 2 : DOT + 3) + ring),
           ];
-          const box = boxAround(...at, widths[n], LINE);
+          const box = boxAround(...at, widths[n], tall);
           const inside = overlap(box, { left: 0, right: wide, top: 0, bottom: high });
-          const hidden = widths[n] * LINE - inside;
+          const hidden = widths[n] * tall - inside;
           const covered = taken.reduce((sum, other) => sum + overlap(box, other), 0);
           const cost = covered + 20 * hidden + ring;
           if (!chosen || cost < chosen.cost) chosen = { at, box, cost, ring };
@@ -366,13 +365,15 @@
       wide / 2 + (x - middle(xs)) * scale,
       high / 2 - (y - middle(ys)) * scale,
     ]);
-    const font = "600 14px system-ui, sans-serif";
+    const letters = wide < 420 ? 12 : 14; // pixels
+    const font = `600 ${letters}px system-ui, sans-serif`;
     const widths = points.map((point) => measure(short(point.name), font) + 6);
-    const labels = placeLabels(dots, widths, arrows, wide, high);
+    const labels = placeLabels(dots, widths, letters + 4, arrows, wide, high);
     const svg = drawn("svg", {
       viewBox: `0 0 ${wide} ${Math.round(high)}`,
       role: "img",
       "aria-label": label,
+      style: `font-size: ${letters}px`,
     });
     svg.append(...arrows.map(([from, to]) => arrow(dots[from], dots[to])));
     points.forEach((point, n) => svg.append(...drawPoint(point, dots[n], labels[n])));
