@@ -28,10 +28,10 @@
     return Float64Array.from(x, (value) => (length ? value / length : 0));
   }
 
-  /** Add vectors, each times a number: [[1, b], [-1, a], [1, c]] gives b - a + c. */
-  function combine(terms) {
-    const sum = new Float64Array(terms[0][1].length);
-    for (const [sign, x] of terms) x.forEach((value, i) => (sum[i] += sign * value));
+  /** Add vectors, each times its weight: combine([1, -1, 1], [b, a, c]) is b - a + c. */
+  function combine(weights, vectors) {
+    const sum = new Float64Array(vectors[0].length);
+    vectors.forEach((x, n) => x.forEach((value, i) => (sum[i] += weights[n] * value)));
     return sum;
   }
 
@@ -85,19 +85,15 @@
       Of each direction the sign is taken that makes its largest entry positive, as in
       `lib.geometry.pca`. `shown` is the share of the variance that the plane holds. */
   function principalPlane(points) {
-    const mean = combine(points.map((x) => [1 / points.length, x]));
-    const centred = points.map((x) =>
-      combine([
-        [1, x],
-        [-1, mean],
-      ]),
-    );
+    const equal = points.map(() => 1 / points.length);
+    const mean = combine(equal, points);
+    const centred = points.map((x) => combine([1, -1], [x, mean]));
     const products = centred.map((x) => centred.map((y) => dot(x, y)));
     const all = products.reduce((sum, row, i) => sum + row[i], 0);
     const spread = eigenvectors(products).slice(0, 2);
     const columns = spread.map(({ value, vector }) => {
       if (value <= 1e-12 * all || !all) return points.map(() => 0);
-      const axis = combine(vector.map((share, i) => [share, centred[i]]));
+      const axis = combine(vector, centred);
       const peak = axis.reduce((x, y) => (Math.abs(y) > Math.abs(x) ? y : x));
       return vector.map((share) => share * Math.sign(peak) * Math.sqrt(value));
     });
@@ -591,23 +587,11 @@
       const kept = form("analogy").querySelector('[value="kept"]').checked;
       const leftOut = new Set(kept ? [] : [a, b, c]);
       const [ua, ub, uc] = [a, b, c].map((row) => table.unit(row));
+      const sum = combine([1, -1, 1], [ub, ua, uc]);
       const ways = [
-        {
-          name: [b, ` ${MINUS} `, a, " + ", c],
-          vector: combine([
-            [1, ub],
-            [-1, ua],
-            [1, uc],
-          ]),
-        },
+        { name: [b, ` ${MINUS} `, a, " + ", c], vector: sum },
         { name: [c, " alone"], vector: uc },
-        {
-          name: [b, " + ", c],
-          vector: combine([
-            [1, ub],
-            [1, uc],
-          ]),
-        },
+        { name: [b, " + ", c], vector: combine([1, 1], [ub, uc]) },
       ];
       for (const way of ways) {
         way.cosines = table.cosines(way.vector);
@@ -617,7 +601,7 @@
       const near = ways[0].rows.slice(0, 4);
       const rows = [a, b, c, ...(expected === undefined ? [] : [expected]), ...near];
       const points = pointsOf([...new Set(rows)], new Set([a, b, c]), expected);
-      const target = { name: "the sum", kind: "wm-sum", vector: ways[0].vector };
+      const target = { name: "the sum", kind: "wm-sum", vector: sum };
       points.splice(new Set([a, b, c]).size, 0, target);
       const at = (row) => points.findIndex((point) => point.row === row);
       showMap(
@@ -648,27 +632,16 @@
         }
         return made;
       };
-      const place = (text) => element("th", { scope: "row" }, ...[text].flat());
-      const rows = Array.from(
-        { length: Math.min(ANSWERS, ways[0].rows.length) },
-        (_, n) => [place(String(n + 1)), ...ways.map((way) => cell(way, n))],
-      );
-      const ranks = ways.map((way) =>
-        leftOut.has(expected)
-          ? "left out"
-          : `at rank ${count(rankOf(expected, way.cosines, leftOut))}`,
-      );
-      const foot =
-        expected === undefined
-          ? []
-          : [
-              [
-                element("td"),
-                ...ranks.map((rank) =>
-                  element("td", {}, named(table.words[expected]), ` ${rank}`),
-                ),
-              ],
-            ];
+      const rows = ways[0].rows.map((_, n) => [
+        element("th", { scope: "row" }, String(n + 1)),
+        ...ways.map((way) => cell(way, n)),
+      ]);
+      const ranks = ways.map(({ cosines }) => {
+        if (leftOut.has(expected)) return "left out";
+        return `at rank ${count(rankOf(expected, cosines, leftOut))}`;
+      });
+      const ranked = (rank) => element("td", {}, ...words(expected, ` ${rank}`));
+      const foot = expected === undefined ? [] : [[element("td"), ...ranks.map(ranked)]];
       const caption =
         "Nearest words and their cosines, with the offset and without; " +
         `the inputs are ${kept ? "kept" : "left out"}.`;
