@@ -1,6 +1,7 @@
 """The book's figures: one style, and pairs of features as pictures."""
 
 from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures.points import label_points
 from lib.figures.style import (
     COLORS,
     DIVERGING,
@@ -22,5 +23,6 @@ __all__ = [
     "draw_layouts",
     "draw_matrix",
     "label_ends",
+    "label_points",
     "use_book_style",
 ]
