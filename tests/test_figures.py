@@ -7,8 +7,16 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
-from lib.figures import COLORS, GREY, draw_matrix, label_ends, use_book_style
+from lib.figures import (
+    COLORS,
+    GREY,
+    draw_matrix,
+    label_ends,
+    label_points,
+    use_book_style,
+)
 
 DARK_PAGE = "#16181d"
 # Machado, Oliveira and Fernandes 2009, table 1, severity 1: linear RGB to linear RGB.
@@ -170,3 +178,20 @@ def test_p24_a_reader_s_own_settings_do_not_reach_a_figure(tmp_path):
         matplotlib.rc_file(tmp_path / "matplotlibrc")
         assert plt.rcParams["axes.grid"]
         assert book_picture() == plain
+
+
+def test_names_of_points_do_not_overlap(ax):
+    points = [[0.5, 0.5], [0.5, 0.52], [0.52, 0.5], [0.9, 0.1]]
+    names = ["river", "money", "bank", "far"]
+    labels = label_points(ax, points, names, [GREY] * 4)
+    assert [label.get_text() for label in labels] == names
+    ax.figure.canvas.draw()
+    boxes = [Text.get_window_extent(label) for label in labels]
+    dots = ax.transData.transform(points)
+    assert not any(one.overlaps(two) for one, two in combinations(boxes, 2))
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+
+
+def test_a_name_and_a_colour_for_each_point(ax):
+    with pytest.raises(ValueError, match="argument"):
+        label_points(ax, [[0, 0], [1, 1]], ["one"], [GREY, GREY])

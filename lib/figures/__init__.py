@@ -2,6 +2,7 @@
 
 from lib.figures.attention import draw_attention
 from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures.points import label_points
 from lib.figures.style import (
     COLORS,
     DIVERGING,
@@ -24,5 +25,6 @@ __all__ = [
     "draw_layouts",
     "draw_matrix",
     "label_ends",
+    "label_points",
     "use_book_style",
 ]

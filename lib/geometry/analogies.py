@@ -35,9 +35,9 @@ def analogy(
         "Linguistic Regularities in Sparse and Explicit Word Representations" (3CosAdd).
 
     Example:
-        >>> man, king, woman, queen = range(4)
-        >>> vectors = torch.tensor([[0.0, 1], [1, 1], [0, -1], [1, -1]])
-        >>> analogy(vectors, man, king, woman, k=1)[0][0] == queen
+        >>> man, woman, king, queen = range(4)
+        >>> vectors = torch.tensor([[0.0, 1], [0, -1], [1, 1], [1, -1]])
+        >>> analogy(vectors, man, woman, king, k=1)[0][0] == queen
         True
     """
     check_vectors("vectors", vectors)

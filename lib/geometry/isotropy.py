@@ -44,7 +44,8 @@ def mean_cosine(vectors: Tensor) -> float:
     """Return the mean cosine of all pairs of different rows, a measure of anisotropy.
 
     It is exact at the cost of one sum: the squared length of the sum of all unit rows
-    holds every pair's cosine twice. Vectors that point everywhere give about 0.
+    holds every pair's cosine twice. Vectors that point everywhere give about 0, but so
+    do pairs of opposite vectors on one line: 0 is no proof of isotropy.
 
     Args:
         vectors: `[V, d]`.

@@ -70,9 +70,9 @@ def evaluate_analogies(
         4.4.0, `KeyedVectors.evaluate_word_analogies`.
 
     Example:
-        >>> vectors = torch.tensor([[0.0, 1], [1, 1], [0, -1], [1, -1]])
-        >>> index = {"man": 0, "king": 1, "woman": 2, "queen": 3}
-        >>> royal = [("man", "king", "woman", "queen"), ("man", "duke", "woman", "?")]
+        >>> vectors = torch.tensor([[0.0, 1], [0, -1], [1, 1], [1, -1]])
+        >>> index = {"man": 0, "woman": 1, "king": 2, "queen": 3}
+        >>> royal = [("man", "woman", "king", "queen"), ("man", "woman", "duke", "?")]
         >>> total, _ = evaluate_analogies(vectors, index, {"royal": royal})
         >>> print(total)
         1.000 on 1 of 2 (50.0 %)
