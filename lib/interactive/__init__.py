@@ -7,10 +7,12 @@ from lib.interactive.controls import (
     live_slider,
     progress_bar,
 )
+from lib.interactive.dots import dots_frame
 from lib.interactive.frames import figure_frame, table_frame
 
 __all__ = [
     "choice",
+    "dots_frame",
     "figure_frame",
     "frame_slider",
     "live",
