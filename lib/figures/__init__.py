@@ -1,4 +1,4 @@
-"""The book's figures: one style, attention in one picture, and pairs of features."""
+"""The book's figures: one style, attention, pairs of features, a moving window."""
 
 from lib.figures.attention import draw_attention
 from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
@@ -12,6 +12,7 @@ from lib.figures.style import (
     label_ends,
     use_book_style,
 )
+from lib.figures.window import window_frame
 
 __all__ = [
     "COLORS",
@@ -27,4 +28,5 @@ __all__ = [
     "label_ends",
     "label_points",
     "use_book_style",
+    "window_frame",
 ]

@@ -6,6 +6,7 @@ from lib.interactive.controls import (
     live,
     live_slider,
     progress_bar,
+    switched_slider,
 )
 from lib.interactive.dots import dots_frame
 from lib.interactive.frames import figure_frame, table_frame
@@ -20,6 +21,7 @@ __all__ = [
     "live_slider",
     "live_tokens",
     "progress_bar",
+    "switched_slider",
     "table_frame",
     "token_boxes",
 ]

@@ -1,15 +1,15 @@
 """Sliders and menus over frames: drawn beforehand, or computed as the reader moves.
 
-`frame_slider` and `choice` join a control to frames that are already drawn, by a link
-that runs in the browser, so they move on a built page with no kernel behind it. `live`
-and `live_slider` call a Python function on every change and need a running notebook.
-A frame is a piece of HTML: `figure_frame` makes one from a figure, `table_frame` from
-rows.
+`frame_slider` and `choice` join a control to frames that are already drawn, and
+`switched_slider` a menu and a slider to rows of them, by links that run in the browser,
+so they move on a built page with no kernel behind it. `live` and `live_slider` call a
+Python function on every change and need a running notebook. A frame is a piece of HTML:
+`figure_frame` makes one from a figure, `table_frame` from rows.
 """
 
 import json
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 import ipywidgets as widgets
@@ -105,6 +105,54 @@ def choice(
     names = _names(values, len(frames))
     menu = widgets.Dropdown(**_control(label, names, start))
     return _join(menu, frames)
+
+
+def switched_slider(
+    rows: Mapping[str, Sequence[str]],
+    switch: str,
+    label: str,
+    values: Sequence,
+    start: int = 0,
+) -> widgets.VBox:
+    """Show one of several rows of frames, each under the same slider, with no kernel.
+
+    A menu chooses the row, and the slider keeps its place in all of them.
+
+    Args:
+        rows: name of a row → its frames; at least two rows, all of one length.
+        switch: what the menu chooses, in a word or two; it is the menu's name.
+        label, values, start: as for `frame_slider`.
+
+    Returns:
+        The widget; a notebook stores its state, a built page needs no more than that.
+
+    Raises:
+        TypeError, ValueError, IndexError: as for `frame_slider`, for each row; also
+            fewer than two rows.
+
+    Example:
+        >>> rows = {"off": ["<p>a</p>", "<p>b</p>"], "on": ["<p>c</p>", "<p>d</p>"]}
+        >>> box = switched_slider(rows, "light", "hour", [6, 18], start=1)
+        >>> menu, slider, stack, _ = box.children
+        >>> row = stack.children[stack.selected_index]
+        >>> menu.label, slider.label, row.children[row.selected_index].value
+        ('off', '18', '<p>b</p>')
+    """
+    if len(rows) < 2:
+        raise ValueError(f"2 or more rows are needed, got {len(rows)}")
+    for frames in rows.values():
+        check_frames(frames, at_least=2)
+        names = _names(values, len(frames))
+    slider = _slider(label, names, start)
+    menu = widgets.Dropdown(**_control(switch, _names(list(rows), len(rows)), 0))
+    stacks = [_stack(frames, slider.index) for frames in rows.values()]
+    outer = widgets.Stack(stacks, selected_index=0)
+    box = _assemble(slider, outer)
+    box.children = (menu, *box.children)
+    box.links = [
+        widgets.jslink((slider, "index"), (stack, "selected_index")) for stack in stacks
+    ] + [widgets.jslink((menu, "index"), (outer, "selected_index"))]
+    return box
 
 
 def live(function: Callable[[str], str], label: str, value: str) -> widgets.VBox:
@@ -253,13 +301,17 @@ def _assemble(control: widgets.DOMWidget, *below: widgets.Widget) -> widgets.VBo
 
 
 def _join(control: widgets.DOMWidget, frames: Sequence[str]) -> widgets.VBox:
-    first = widgets.HTML(frames[0])
-    shared = {"layout": first.layout, "style": first.style}  # a smaller notebook
-    pages = [first, *(widgets.HTML(frame, **shared) for frame in frames[1:])]
-    stack = widgets.Stack(pages, selected_index=control.index)
+    stack = _stack(frames, control.index)
     box = _assemble(control, stack)
     box.link = widgets.jslink((control, "index"), (stack, "selected_index"))
     return box
+
+
+def _stack(frames: Sequence[str], start: int) -> widgets.Stack:
+    first = widgets.HTML(frames[0])
+    shared = {"layout": first.layout, "style": first.style}  # a smaller notebook
+    pages = [first, *(widgets.HTML(frame, **shared) for frame in frames[1:])]
+    return widgets.Stack(pages, selected_index=start)
 
 
 def _recompute(
