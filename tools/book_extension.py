@@ -40,6 +40,9 @@ def number_by_file(assign):
             found = re.match(r"chapters/(\d+)_", page)
             if found:
                 renumber(env, page, numbers, int(found[1]))
+        for page, numbers in list(env.toc_secnumbers.items()):
+            for place, section in enumerate(env.toctree_includes.get(page, ()), 1):
+                number_page_below(env, section, (*numbers[""], place))
         return changed
 
     return assign_section_numbers
@@ -52,6 +55,14 @@ def renumber(env, page, numbers, chapter):
     for entry in [env.titles[page], *env.tocs[page].findall(nodes.reference)]:
         if entry.get("secnumber"):
             entry["secnumber"] = [chapter, *entry["secnumber"][1:]]
+
+
+def number_page_below(env, page, number):
+    """Number a page that the table of contents lists below a chapter: 3.1 below 3."""
+    entries = list(env.tocs[page].findall(nodes.reference))
+    env.toc_secnumbers[page] = {entry["anchorname"]: () for entry in entries}
+    env.toc_secnumbers[page][""] = number
+    env.titles[page]["secnumber"] = entries[0]["secnumber"] = [*number]
 
 
 def mend_bibliography(app, page, template, context, doctree):

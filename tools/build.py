@@ -21,7 +21,8 @@ def pages_of_contents() -> list[str]:
     """List every page in `_toc.yml`, without ending, the first page first."""
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     chapters = [chapter for part in contents["parts"] for chapter in part["chapters"]]
-    return [contents["root"], *(chapter["file"] for chapter in chapters)]
+    pages = [page for c in chapters for page in (c, *c.get("sections", ()))]
+    return [contents["root"], *(page["file"] for page in pages)]
 
 
 def last_change() -> str:

@@ -7,11 +7,22 @@ import re
 from urllib.parse import unquote, urldefrag
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from build import HTML, ROOT, last_change, pages_of_contents
 
 EVERY = sorted(path.relative_to(HTML).as_posix() for path in HTML.rglob("*.html"))
 PAGES = [page for page in EVERY if not page.startswith("_")]  # without the theme's own
+
+
+def place_below_a_chapter(page: str) -> int | None:
+    """Give the place of a page among those below a chapter; None for a chapter."""
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    for chapter in (c for part in contents["parts"] for c in part["chapters"]):
+        below = [f"{section['file']}.html" for section in chapter.get("sections", ())]
+        if page in below:
+            return below.index(page) + 1
+    return None
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +109,10 @@ def test_a_chapter_shows_every_picture_with_caption_and_alt_text(page, soups):
 def test_a_chapter_bears_the_number_of_its_file(page, soups):
     number = int(page.removeprefix("chapters/")[:2])
     soup = soups[page]
-    assert soup.select_one("h1 .section-number").text == f"{number}. "
-    assert soup.select_one(".bd-sidebar .current.active").text.startswith(f"{number}.")
+    place = place_below_a_chapter(page)
+    shown = f"{number}.{place}." if place else f"{number}."
+    assert soup.select_one("h1 .section-number").text == f"{shown} "
+    assert soup.select(".bd-sidebar .current.active")[-1].text.startswith(shown)
     figures = soup.select("figcaption .caption-number")
     assert figures
     assert all(f.text.startswith(f"Figure {number}.") for f in figures)
