@@ -17,6 +17,7 @@ LONGEST = (
     "chapters/11_rope_scaling.ipynb",
     "chapters/04_glove.ipynb",
     "chapters/03_word2vec.ipynb",
+    "chapters/03a_gensim.ipynb",
     "chapters/09_learned.ipynb",
     "chapters/05_geometry.ipynb",
     "chapters/10_rope.ipynb",
