@@ -186,12 +186,11 @@ def main(parts: list[str]) -> None:
     path = common.RESULTS / "word2vec.json"
     payload = common.load("word2vec") if path.exists() else {}
     for part in parts or ["verses", *word2vec_sizes.PARTS]:
-        if part == "verses":
-            payload |= king_james()
-        else:
-            payload[f"sizes: {part}"] = word2vec_sizes.PARTS[part]()
-        payload["machine"] = common.machine("gensim", "numpy", "scipy")
-        print(f"saved to {common.save('word2vec', payload)}", flush=True)
+        found = [king_james()] if part == "verses" else word2vec_sizes.measure(part)
+        for columns in found:
+            payload |= columns
+            payload["machine"] = common.machine("gensim", "numpy", "scipy")
+            print(f"saved to {common.save('word2vec', payload)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import common, generated_text
@@ -90,39 +91,40 @@ class GeneratedText:
         return sum(map(len, self.ids))
 
 
-def losses() -> list[dict]:
-    """Train both ways with three seeds at each size."""
+def measure(part: str) -> Iterator[dict]:
+    """Measure a part size by size; after each, give all that there is, to be saved."""
     rows = []
-    for size in SIZES:
-        text = GeneratedText(size, generated_text.language(size.vocabulary), size.words)
-        found = {
-            "gensim": [text.gensim(seed).losses[-1] for seed in SEEDS],
-            "ours, blocks": [text.blocks(seed).losses[-1] for seed in SEEDS],
-        }
-        least = statistics.mean(found["gensim"])
-        for way, values in found.items():
-            mean = statistics.mean(values)
-            row = {"size": str(size), "words": len(text), "way": way}
-            row["loss"] = round(mean, 4)
-            row["above gensim, %"] = round(100 * (mean / least - 1), 2)
-            row["seeds"] = [round(value, 4) for value in values]
-            rows.append(row)
-        print(common.table(rows[-2:], digits=4), flush=True)
+    for size in STREAMED if part == "stream" else SIZES:
+        rows += PARTS[part](size)
+        print(common.table(rows, digits=4), flush=True)
+        yield {f"sizes: {part}": rows}
+
+
+def losses(size: Size) -> list[dict]:
+    """Train both ways with three seeds."""
+    vocab = generated_text.language(size.vocabulary)
+    text = GeneratedText(size, vocab, size.words)
+    found = {
+        "gensim": [text.gensim(seed).losses[-1] for seed in SEEDS],
+        "ours, blocks": [text.blocks(seed).losses[-1] for seed in SEEDS],
+    }
+    theirs, rows = statistics.mean(found["gensim"]), []
+    for way, values in found.items():
+        mean = statistics.mean(values)
+        row = {"size": str(size), "words": len(text), "way": way}
+        row["loss"] = round(mean, 4)
+        row["above gensim, %"] = round(100 * (mean / theirs - 1), 2)
+        row["seeds"] = [round(value, 4) for value in values]
+        rows.append(row)
     return rows
 
 
-def paces() -> list[dict]:
+def paces(size: Size) -> list[dict]:
     """Time both ways in turn, with one worker and two, then take their peaks."""
-    rows = []
-    for size in SIZES:
-        vocab = generated_text.language(size.vocabulary)
-        rows += _paces_at(size, GeneratedText(size, vocab, PACE_WORDS))
-        print(common.table(rows[-4:]), flush=True)
-    return rows
+    vocab = generated_text.language(size.vocabulary)
+    text = GeneratedText(size, vocab, PACE_WORDS)
 
-
-def _paces_at(size: Size, text: GeneratedText) -> list[dict]:
-    def blocks(workers):
+    def blocks(workers: int) -> TrainingRun:
         return text.blocks(workers=workers, shared=size.shared)
 
     ways = {
@@ -167,26 +169,22 @@ def _workers(name: str) -> str:
     return "2 workers" if "2 workers" in name else "1 worker"
 
 
-def stream() -> list[dict]:
-    """Run the command on folders of more and more text; measure its peak of memory."""
-    rows = []
-    for size in STREAMED:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            texts = folder / "texts"
-            texts.mkdir()
-            generated_text.write_folder(texts, 200_000, size)
-            command = [sys.executable, "-m", "lib.word2vec", texts]
-            command += ["--out", folder / "v.kv", "--epochs", "1"]
-            command += ["--dim", "50", "--window", "3"]
-            begin = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            seconds = time.perf_counter() - begin
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        rows.append({"text, MB": round(size / MB), "peak, MB": round(peak / MB),
-                     "s": round(seconds)})  # fmt: skip
-    print(common.table(rows))
-    return rows
+def stream(size: int) -> list[dict]:
+    """Run the command on a folder of so many bytes; measure its peak of memory."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        texts = folder / "texts"
+        texts.mkdir()
+        words = generated_text.write_folder(texts, 200_000, size)
+        command = [sys.executable, "-m", "lib.word2vec", texts]
+        command += ["--out", folder / "v.kv", "--epochs", "1"]
+        command += ["--dim", "50", "--window", "3"]
+        begin = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        seconds = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # of any yet
+    row = {"text, MB": round(size / MB), "million words": round(words / 1e6)}
+    return [{**row, "peak, MB": round(peak / MB), "s": round(seconds)}]
 
 
 PARTS = {"pace": paces, "losses": losses, "stream": stream}
