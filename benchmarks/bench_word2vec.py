@@ -1,21 +1,28 @@
-"""Skip-gram on the King James text: gensim, autograd and blocks, on one torch thread.
+"""Skip-gram by gensim, autograd and blocks, on one torch thread or two workers.
 
-Every trainer has the same settings (width 100, window 5, 5 negatives, 5 epochs) and the
-same sentences; every twentieth verse is held out. Words per second count the words of
-the text, before subsampling, over the seconds of the epochs alone, by the clock on the
-wall and by the processor's, which hardly minds other programs; the loss is
-`lib.word2vec.mean_loss` on the same examples for all.
+The King James text, with width 100, window 5, 5 negatives and 5 epochs for all; every
+twentieth verse is held out. Gensim and the blocks read the sentences in the order of
+the text, autograd shuffles its pairs. Then generated texts with large vocabularies, see
+`word2vec_sizes`. Words per second count the words of the text, before subsampling, over
+the seconds of the epochs alone, by the clock on the wall and by the processor's, which
+hardly minds other programs; the loss is `lib.word2vec.mean_loss` on the same examples
+for all.
 
-    python -m benchmarks.bench_word2vec          # about three minutes
+    python -m benchmarks.bench_word2vec          # all parts, some 40 minutes:
+    python -m benchmarks.bench_word2vec verses   # the King James text
+    python -m benchmarks.bench_word2vec pace     # times and peaks at each size
+    python -m benchmarks.bench_word2vec losses   # three seeds at each size
+    python -m benchmarks.bench_word2vec stream   # memory while a text streams by
 """
 
 import dataclasses
 import statistics
+import sys
 
 import torch
 import torch.nn.functional as F
 
-from benchmarks import common
+from benchmarks import common, word2vec_sizes
 from lib.corpus import Vocab, load_kjv, load_questions_words, load_wordsim353
 from lib.geometry import evaluate_analogies, evaluate_similarity
 from lib.word2vec import (
@@ -60,10 +67,16 @@ def trainers(text: Text) -> dict:
             text.words, text.vocab, settings, evaluation=text.seen, workers=workers
         )
 
+    def blocks(workers: int, order: str = "text"):
+        return lambda settings: train_blocks(
+            ids, counts, settings, order=order, workers=workers, evaluation=text.seen
+        )
+
     return {
         REFERENCE: gensim(1),
         "gensim, 2 workers": gensim(2),
-        "ours, blocks": lambda s: train_blocks(ids, counts, s, evaluation=text.seen),
+        "ours, blocks": blocks(1),
+        "ours, blocks, 2 workers": blocks(2),
         "ours, autograd": lambda s: train_autograd(
             ids, counts, s, batch=BATCH, evaluation=text.seen
         ),
@@ -146,26 +159,39 @@ def table_rows(text: Text, paces: dict, runs: dict) -> list[dict]:
     return rows
 
 
-def main() -> None:
-    """Run, print the table and save it."""
-    torch.set_num_threads(1)
+def king_james() -> dict:
+    """Time all ways in turn on the King James text, and judge their vectors."""
     text = Text()
     ways = trainers(text)
     paces, runs = time_all(text, ways)
     runs["ours, autograd"] = ways["ours, autograd"](SETTINGS)
     another = dataclasses.replace(SETTINGS, seed=2)
     runs[f"{REFERENCE}, another seed"] = ways[REFERENCE](another)
+    runs["ours, blocks, shuffled"] = train_blocks(
+        text.ids, text.vocab.counts, SETTINGS, evaluation=text.seen
+    )
     rows = table_rows(text, paces, runs)
     print(common.table(rows, digits=4))
-    payload = {
-        "machine": common.machine("gensim", "numpy", "scipy"),
+    return {
         "text": {"words": len(text), "vocabulary": len(text.vocab), "rounds": ROUNDS},
         "settings": dataclasses.asdict(SETTINGS),
         "rows": rows,
         "rounds: words per second, per CPU second": paces,
     }
-    print(f"saved to {common.save('word2vec', payload)}")
+
+
+def main(parts: list[str]) -> None:
+    """Run the parts, print their tables, and save them with what is there already."""
+    torch.set_num_threads(1)
+    path = common.RESULTS / "word2vec.json"
+    payload = common.load("word2vec") if path.exists() else {}
+    for part in parts or ["verses", *word2vec_sizes.PARTS]:
+        found = [king_james()] if part == "verses" else word2vec_sizes.measure(part)
+        for columns in found:
+            payload |= columns
+            payload["machine"] = common.machine("gensim", "numpy", "scipy")
+            print(f"saved to {common.save('word2vec', payload)}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -7,6 +7,7 @@ found, and its file opened.
 import difflib
 import gzip
 import importlib.util
+import itertools
 import json
 import pathlib
 import re
@@ -66,8 +67,28 @@ class Vocab:
     """
 
     def __init__(self, tokens: Iterable[str], min_count: int = 1):
-        min_count = check_size("min_count", min_count)
-        found = _count(tokens)
+        self._number(_count(tokens), check_size("min_count", min_count))
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], min_count: int = 1) -> "Vocab":
+        """Number words that somebody has counted already.
+
+        Args:
+            counts: word → occurrences, 1 or more.
+            min_count: words that occur less often are left out.
+
+        Raises:
+            ValueError: as for a text.
+
+        Example:
+            >>> Vocab.of_counts({"cat": 1, "the": 2}).words
+            ['the', 'cat']
+        """
+        vocab = cls.__new__(cls)
+        vocab._number(Counter(counts), check_size("min_count", min_count))
+        return vocab
+
+    def _number(self, found: Counter, min_count: int) -> None:
         kept = [(word, n) for word, n in found.items() if n >= min_count]
         if not kept:
             raise ValueError(_nothing_left(found, min_count))
@@ -171,12 +192,16 @@ def row_of(word: str, index: Mapping[str, int]) -> int:
 
 
 def _count(tokens: Iterable[str]) -> Counter:
+    """Count some tokens at a time, which keeps no long text in memory."""
     _refuse_string(tokens)
-    tokens = list(tokens)
-    for place, token in enumerate(tokens):
-        if not isinstance(token, str):
-            raise TypeError(f"tokens must be strings, token {place} is {token!r}")
-    return Counter(tokens)
+    tokens, found, read = iter(tokens), Counter(), 0
+    while part := list(itertools.islice(tokens, 100_000)):
+        for place, token in enumerate(part, read):
+            if not isinstance(token, str):
+                raise TypeError(f"tokens must be strings, token {place} is {token!r}")
+        found.update(part)
+        read += len(part)
+    return found
 
 
 def _refuse_string(tokens: object) -> None:

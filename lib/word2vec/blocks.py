@@ -11,6 +11,8 @@ Negatives that are shared go back to Ji et al. 2016, arXiv:1604.04661 (pWord2Vec
 share them within one window; a block shares them among all its windows.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,6 +22,8 @@ from lib.word2vec.pairs import window_reach
 LONGEST_STEP = 4.0  # of one row in one update, as a Euclidean length
 OVERSHOOT = 0.075  # rate times meetings of a word with itself, see `group_size`
 MOST_WORDS = 1_024  # of one update
+MOST_SUMS = 2**16  # of lengths, see `_all_short`
+VISITS = 12  # of each word as a negative, see `shared_size`
 
 
 def band_masks(block: int, window: int) -> Tensor:
@@ -54,9 +58,14 @@ def band_masks(block: int, window: int) -> Tensor:
 
 
 def cut_blocks(
-    ids: Tensor, lengths: Tensor, block: int, window: int, generator: torch.Generator
+    ids: Tensor,
+    lengths: Tensor,
+    block: int,
+    window: int,
+    generator: torch.Generator,
+    shuffle: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Cut a text into blocks, in random order, each with the words around it.
+    """Cut a text into blocks, each with the words around it.
 
     Args:
         ids, lengths: the text, as `flatten` gives it.
@@ -64,6 +73,7 @@ def cut_blocks(
         window: the furthest neighbour on each side; each word draws its own, see
             `window_reach`.
         generator: the source of chance.
+        shuffle: whether the blocks come in random order.
 
     Returns:
         words int32 `[N, block + 2 · window]`, and for each word of the blocks its row
@@ -74,6 +84,8 @@ def cut_blocks(
     words = F.pad(ids, (window, window + fill)).unfold(0, block + 2 * window, block)
     reach = F.pad(left * (window + 1) + right, (0, fill)).view(-1, block)
     row = torch.arange(block) * (window + 1) ** 2 + reach  # [N, block]
+    if not shuffle:
+        return words.int(), row.int()
     order = torch.randperm(len(row), generator=generator)
     return words[order].int(), row[order].int()
 
@@ -158,9 +170,11 @@ def _all_short(table: Tensor, rows: Tensor, steps: Tensor) -> bool:
     """Tell, without summing the steps, that no sum is too long.
 
     No sum is longer than the lengths of its steps together, and those are cheap to add.
+    In a large table several rows share a sum, which makes it no shorter.
     """
     length = torch.linalg.vector_norm(steps, dim=1)
-    together = length.new_zeros(len(table)).index_add_(0, rows, length)
+    sums = min(len(table), MOST_SUMS)
+    together = length.new_zeros(sums).index_add_(0, rows % sums, length)
     return float(together.max()) <= LONGEST_STEP
 
 
@@ -188,3 +202,25 @@ def group_size(kept: Tensor, block: int, rate: float) -> int:
     """
     alike = (kept.square().sum() / kept.sum().square()).item()  # two places, one word
     return max(1, min(MOST_WORDS // block, int(OVERSHOOT / (rate * alike * block))))
+
+
+def shared_size(words: float, block: int) -> int:
+    """Say how many negatives a block shares.
+
+    A block's pairs share its negatives, so that a word is a negative in fewer updates
+    than if each pair drew its own, and in each counts for more. Where a text is short
+    for its vocabulary, the rare words would be pushed by accident or not at all.
+
+    Args:
+        words: of the thinned-out text, over all epochs, for each word of the
+            vocabulary.
+        block: words of a block.
+
+    Returns:
+        As many eights as draw a word 12 times on average; from 16 to 64.
+
+    Example:
+        >>> shared_size(words=100, block=16), shared_size(words=6, block=16)
+        (16, 32)
+    """
+    return min(64, max(16, 8 * math.ceil(VISITS * block / words / 8)))

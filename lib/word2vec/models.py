@@ -35,6 +35,14 @@ def sgns_loss(center: Tensor, positive: Tensor, negatives: Tensor) -> Tensor:
         >>> sgns_loss(v, v, torch.tensor([[[0.0, 1.0], [-1.0, 0.0]]]))
         tensor(1.3197)
     """
+    _check_triple(center, positive, negatives)
+    hit = (center * positive).sum(-1)  # [B]
+    miss = torch.einsum("bd,bkd->bk", center, negatives)  # [B, K]
+    return -(F.logsigmoid(hit) + F.logsigmoid(-miss).sum(-1)).mean()
+
+
+def _check_triple(center: Tensor, positive: Tensor, negatives: Tensor) -> None:
+    """Refuse shapes other than `[B, d]`, `[B, d]` and `[B, K, d]` with B ≥ 1."""
     shapes = [tuple(rows.shape) for rows in (center, positive, negatives)]
     batch, *rest = shapes[0] or (0,)
     fits = len(shapes[2]) == 3 and shapes[2][::2] == shapes[0] == shapes[1]
@@ -43,9 +51,6 @@ def sgns_loss(center: Tensor, positive: Tensor, negatives: Tensor) -> Tensor:
             "expected center (B, d), positive (B, d) and negatives (B, K, d) with "
             f"B ≥ 1, got {shapes[0]}, {shapes[1]} and {shapes[2]}"
         )
-    hit = (center * positive).sum(-1)  # [B]
-    miss = torch.einsum("bd,bkd->bk", center, negatives)  # [B, K]
-    return -(F.logsigmoid(hit) + F.logsigmoid(-miss).sum(-1)).mean()
 
 
 def mean_rows(lookup: Callable[[Tensor], Tensor], contexts: Tensor) -> Tensor:
@@ -85,9 +90,10 @@ class _TwoTables(nn.Module):
         dim: width of a vector, d.
         generator: the source of chance of the start; torch's own without one.
         sparse: whether lookups give the tables sparse gradients.
+        start: half the width of the range of the input table's first numbers, times d.
 
     Attributes:
-        input: table `[V, d]`, uniform within ±0.5 / d at the start.
+        input: table `[V, d]`, uniform within ± start / d at first.
         output: table `[V, d]`, zero at the start.
     """
 
@@ -97,17 +103,19 @@ class _TwoTables(nn.Module):
         dim: int,
         generator: torch.Generator | None = None,
         sparse: bool = False,
+        start: float = 0.5,
     ):
         super().__init__()
         # Without numbers at first, so that nothing is drawn from torch's own generator.
         self.input = TokenEmbedding(vocab_size, dim, sparse=sparse, device="meta")
         self.output = TokenEmbedding(vocab_size, dim, sparse=sparse, device="meta")
         self.to_empty(device="cpu")
+        self.start = start
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Start anew."""
-        bound = 0.5 / self.input.dim
+        bound = self.start / self.input.dim
         with torch.no_grad():
             self.input.weight.uniform_(-bound, bound, generator=generator)
             self.output.weight.zero_()
@@ -121,8 +129,9 @@ class SkipGram(_TwoTables):
     """Predict the neighbours of a word from the word.
 
     Args:
-        vocab_size, dim, generator, sparse: V, d, the source of chance of the start, and
-            whether lookups give the tables sparse gradients.
+        vocab_size, dim, generator, sparse, start: V, d, the source of chance of the
+            start, whether lookups give the tables sparse gradients, and the start's
+            width: word vectors are uniform within ± start / d at first.
 
     Raises:
         ValueError: a size below 1.
@@ -159,7 +168,7 @@ class CBOW(_TwoTables):
     each, but a step that is as many times longer as there are neighbours.
 
     Args:
-        vocab_size, dim, generator, sparse: as for `SkipGram`.
+        vocab_size, dim, generator, sparse, start: as for `SkipGram`.
 
     Raises:
         ValueError: a size below 1, or a context without any word.

@@ -4,7 +4,7 @@ A text is a list of sentences, and a sentence a row of word ids. Neighbours are 
 for inside a sentence only: at its edges the window is cut off, as in gensim.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Number
 
 import torch
@@ -14,6 +14,7 @@ from lib.checks import Range, check_integer, check_integers, check_ranges, check
 
 PAD = -1  # stands where a context has no word
 LARGEST = torch.iinfo(torch.int64).max
+PIECE = 2**20  # words that are read, thinned out and cut at a time
 
 Text = Tensor | Sequence[int] | Iterable[Tensor | Sequence[int]]
 
@@ -36,17 +37,59 @@ def flatten(sentences: Text) -> tuple[Tensor, Tensor]:
         >>> flatten([[4, 5, 6], [7]])
         (tensor([4, 5, 6, 7]), tensor([3, 1]))
     """
-    if isinstance(sentences, Tensor | str | bytes):
-        sentences = [sentences]
-    sentences = list(sentences)
-    if sentences and isinstance(sentences[0], Number):
-        sentences = [sentences]
-    rows = [_sentence(words) for words in sentences]
+    return _joined(list(_rows(sentences)))
+
+
+def pieces(sentences: Text) -> Iterator[tuple[Tensor, Tensor]]:
+    """Read a text in pieces of about a million words, as many whole sentences as fit.
+
+    Where the cuts fall depends on the sentences alone, not on what holds them, so that
+    a list and a stream of the same text are one text. A sentence of more than a piece
+    is cut.
+
+    Args:
+        sentences: as for `flatten`.
+
+    Returns:
+        One after another, ids and lengths on the CPU as `flatten` gives them.
+
+    Example:
+        >>> [ids.tolist() for ids, lengths in pieces([[4, 5, 6], [7]])]
+        [[4, 5, 6, 7]]
+    """
+    held: list[Tensor] = []
+    words = 0
+    for row in _rows(sentences):
+        for part in row.split(PIECE) if len(row) > PIECE else [row]:
+            held.append(part.cpu())
+            words += len(part)
+            if words >= PIECE:
+                yield _joined(held)
+                held, words = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(rows: list[Tensor]) -> tuple[Tensor, Tensor]:
     ids = torch.cat(rows) if rows else torch.zeros(0, dtype=torch.int64)
     check_ranges(
         Range(ids, 0, LARGEST, lambda wrong: IndexError(f"id {wrong} is negative"))
     )
     return ids, torch.tensor([len(row) for row in rows], device=ids.device).long()
+
+
+def _rows(sentences: Text) -> Iterator[Tensor]:
+    """Give each sentence as int64; a tensor, or numbers in a row, are one sentence."""
+    if isinstance(sentences, Tensor | str | bytes):
+        sentences = [sentences]
+    rows = iter(sentences)
+    for first in rows:
+        if isinstance(first, Number):
+            yield _sentence([first, *rows])
+            return
+        yield _sentence(first)
+        break
+    yield from map(_sentence, rows)
 
 
 def _sentence(words: Tensor | Sequence[int]) -> Tensor:

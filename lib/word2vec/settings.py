@@ -21,6 +21,8 @@ class Settings:
         power: exponent of the noise.
         architecture: "skipgram" or "cbow".
         seed: the one source of chance.
+        start: the first word vectors are uniform within ± start / dim: 0.5 as in
+            word2vec.c, 1 as gensim always does. It matters where a text is short.
 
     Raises:
         TypeError: a size or a seed that is not an int.
@@ -37,13 +39,15 @@ class Settings:
     power: float = 0.75
     architecture: str = "skipgram"
     seed: int = 1
+    start: float = 0.5
 
     def __post_init__(self):
         for name in ("dim", "window", "epochs"):
             self._keep(name, check_size(name, getattr(self, name)))
         self._keep("negatives", check_size("negatives", self.negatives, at_least=0))
         self._keep("seed", check_integer("seed", self.seed))
-        self._keep("lr", number("lr", self.lr, above=0))
+        for name in ("lr", "start"):
+            self._keep(name, number(name, getattr(self, name), above=0))
         for name in ("min_lr", "sample", "power"):
             self._keep(name, number(name, getattr(self, name), at_least=0))
         if self.min_lr > self.lr:

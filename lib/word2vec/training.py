@@ -1,30 +1,27 @@
-"""What word2vec's trainers share: the drawing of epochs, and one loss."""
+"""What word2vec's trainers share: what they return, and one loss."""
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from lib.checks import check_ids, check_integer, check_size
+from lib.checks import check_size
 from lib.word2vec.models import mean_rows, sgns_loss
-from lib.word2vec.noise import (
-    draw_others,
-    keep_probability,
-    noise_distribution,
-    noise_ends,
-)
-from lib.word2vec.pairs import Text, bags_of, flatten, neighbours, pairs_of
+from lib.word2vec.pairs import Text
 from lib.word2vec.settings import Settings
+from lib.word2vec.source import EpochSource
 
 if TYPE_CHECKING:
     from gensim.models import Word2Vec
 
 Examples = tuple[Tensor, Tensor, Tensor]
 OnEpoch = Callable[[int, float], object]
+OnProgress = Callable[[float], object]
+OnRun = Callable[["TrainingRun"], object]
 
 
 @dataclasses.dataclass
@@ -52,8 +49,15 @@ class TrainingRun:
 class EpochLog:
     """Time each epoch of a run, and measure its loss when the clock stands still."""
 
-    def __init__(self, run: TrainingRun, examples: Examples, on_epoch: OnEpoch | None):
-        self.run, self.examples, self.on_epoch = run, examples, on_epoch
+    def __init__(
+        self,
+        run: TrainingRun,
+        examples: Examples,
+        on_epoch: OnEpoch | None,
+        checkpoint: OnRun | None = None,
+    ):
+        self.run, self.examples = run, examples
+        self.on_epoch, self.checkpoint = on_epoch, checkpoint
 
     def train(self, epochs: int, train_one: Callable[[int], None]) -> None:
         for epoch in range(epochs):
@@ -80,92 +84,10 @@ class EpochLog:
                 "the steps are too long, try a smaller lr or fewer words in a step"
             )
         run.losses.append(loss)
+        if self.checkpoint is not None:
+            self.checkpoint(run)
         if self.on_epoch is not None:
             self.on_epoch(len(run.losses) - 1, loss)
-
-
-class EpochSource:
-    """A text and its statistics, from which each epoch draws anew.
-
-    All chance comes from one CPU generator, so that a seed means the same everywhere.
-    A text that can be read once only is refused: it is read for training, and again
-    for the examples on which the loss is measured.
-    """
-
-    def __init__(self, sentences: Text, counts: Tensor, settings: Settings, seed: int):
-        check_rereadable(sentences)
-        self.ids, self.lengths = (part.cpu() for part in flatten(sentences))
-        check_ids(self.ids, len(counts))
-        if not (self.lengths > 1).any():
-            raise ValueError("no pair of words: no sentence has two words to pair")
-        counts = counts.cpu()
-        self.settings = settings
-        self.generator = torch.Generator().manual_seed(check_integer("seed", seed))
-        self.ends = noise_ends(noise_distribution(counts, settings.power))
-        self.keep = torch.ones(len(counts), dtype=torch.float32)
-        if settings.sample:
-            self.keep = keep_probability(counts, settings.sample)
-
-    def sentence_numbers(self) -> Tensor:
-        """Return for each word the number of its sentence, `[N]`."""
-        return torch.repeat_interleave(torch.arange(len(self.lengths)), self.lengths)
-
-    def shorten(self, words: int) -> None:
-        """Keep only sentences drawn by chance, of about this many words in all."""
-        order = torch.randperm(len(self.lengths), generator=self.generator)
-        before = self.lengths[order].cumsum(0) - self.lengths[order]
-        chosen = torch.zeros(len(order), dtype=torch.bool)
-        chosen[order[before < words]] = True
-        self.ids = self.ids[chosen[self.sentence_numbers()]]
-        self.lengths = self.lengths[chosen]
-
-    def thinned(self) -> tuple[Tensor, Tensor]:
-        """Drop occurrences by chance; return what is left as ids and lengths."""
-        shape = self.ids.shape
-        chance = torch.rand(shape, generator=self.generator, dtype=torch.float32)
-        stays = chance < self.keep[self.ids]
-        sentence = self.sentence_numbers()[stays]
-        return self.ids[stays], torch.bincount(sentence, minlength=len(self.lengths))
-
-    def examples(self) -> tuple[Tensor, Tensor]:
-        """Return an epoch's inputs `[N]` (for CBOW `[N, C]`) and targets, shuffled."""
-        ids, lengths = self.thinned()
-        context = neighbours(ids, lengths, self.settings.window, self.generator)
-        if self.settings.architecture == "cbow":
-            inputs, targets = bags_of(ids, context)
-        else:
-            inputs, targets = pairs_of(ids, context).unbind(1)
-        order = torch.randperm(len(targets), generator=self.generator)
-        return inputs[order], targets[order]
-
-    def negatives(self, positives: Tensor) -> Tensor:
-        """Draw negatives `[N, K]` for positives `[N]`."""
-        return draw_others(
-            self.ends, positives, self.settings.negatives, self.generator
-        )
-
-    def shared_negatives(self, blocks: int, shared: int) -> Tensor:
-        """Draw the negatives of each block, int32 `[blocks, shared]`."""
-        size, most = (blocks, shared), int(self.ends[-1])
-        draw = torch.randint(most, size, generator=self.generator)
-        return torch.searchsorted(self.ends, draw, right=True, out_int32=True)
-
-
-def check_rereadable(sentences: object) -> None:
-    """Refuse a generator, or any other iterator, in place of sentences.
-
-    Example:
-        >>> check_rereadable(row for row in [[1, 2]])
-        Traceback (most recent call last):
-        TypeError: sentences are read more than once, and a generator is empty after the
-        first time: give a list, or an object whose __iter__ starts anew
-    """
-    if isinstance(sentences, Iterator):
-        raise TypeError(
-            f"sentences are read more than once, and a {type(sentences).__name__} is "
-            "empty after the first time: give a list, or an object whose __iter__ "
-            "starts anew"
-        )
 
 
 def evaluation_examples(
@@ -197,11 +119,11 @@ def evaluation_examples(
     """
     size = check_size("size", size)
     source = EpochSource(sentences, counts, settings, seed)
-    source.shorten(4 * size)  # enough, and far less than a long text
-    inputs, positives = source.examples()
+    part = source.sample(4 * size)  # enough, and far less than a long text
+    inputs, positives = source.examples(part)
     if not len(positives):
         raise ValueError(
-            f"no pair of words is left after subsampling {len(source.ids)} words "
+            f"no pair of words is left after subsampling {len(part.ids)} words "
             f"with sample={settings.sample}; 0 keeps them all"
         )
     inputs, positives = inputs[:size], positives[:size]

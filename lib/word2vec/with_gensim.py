@@ -1,7 +1,7 @@
 """The third trainer: gensim's Word2Vec, measured as our own are."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,12 +9,13 @@ from torch import Tensor
 
 from lib.corpus import Vocab
 from lib.word2vec.settings import WORD2VEC, Settings
+from lib.word2vec.source import check_rereadable
 from lib.word2vec.training import (
     EpochLog,
     Examples,
     OnEpoch,
+    OnRun,
     TrainingRun,
-    check_rereadable,
     evaluation_examples,
 )
 
@@ -42,6 +43,7 @@ def train_gensim(
     *,
     evaluation: Examples | None = None,
     on_epoch: OnEpoch | None = None,
+    checkpoint: OnRun | None = None,
     **options: object,
 ) -> TrainingRun:
     """Train gensim's Word2Vec; return its vectors in the order of the vocabulary.
@@ -54,7 +56,7 @@ def train_gensim(
             again; words that the vocabulary lacks are dropped.
         vocab: the words and their counts.
         settings: as for the other trainers.
-        evaluation, on_epoch: as for `train_autograd`.
+        evaluation, on_epoch, checkpoint: as for `train_autograd`.
         options: gensim's own arguments, such as `workers=2`, `epochs=1` or
             `callbacks=[…]`; they win, also over the settings of the same meaning.
 
@@ -73,17 +75,18 @@ def train_gensim(
     Source: gensim 4.4.0, `Word2Vec` and `word2vec_inner.pyx`.
     """
     settings = _with_options(settings, options)
-    ids = _gensim_ids(sentences, vocab)
+    ids = EncodedText(sentences, vocab)
+    number = ids.check()
     examples = evaluation or evaluation_examples(ids, vocab.counts, settings)
     callbacks = options.pop("callbacks", ())
-    model = _gensim_model(vocab, len(ids), settings, options)
+    model = _gensim_model(vocab, number, settings, options)
     rows = [model.wv.key_to_index[word] for word in vocab.words]
     start = torch.from_numpy(model.wv.vectors[rows])
     run = TrainingRun(start, torch.zeros_like(start), model=model)
-    log = _gensim_log(EpochLog(run, examples, on_epoch), rows)
+    log = _gensim_log(EpochLog(run, examples, on_epoch, checkpoint), rows)
     options = {"epochs": settings.epochs, "compute_loss": model.compute_loss}
     callbacks = [log, *callbacks]
-    model.train(sentences, total_examples=len(ids), callbacks=callbacks, **options)
+    model.train(sentences, total_examples=number, callbacks=callbacks, **options)
     return run
 
 
@@ -104,16 +107,30 @@ def _with_options(settings: Settings, options: dict[str, object]) -> Settings:
     return settings
 
 
-def _gensim_ids(sentences: Iterable[Sequence[str]], vocab: Vocab) -> list[Tensor]:
-    """Turn sentences into ids, and refuse what gensim would not read."""
-    check_rereadable(sentences)
-    ids = vocab.encode_sentences(sentences)
-    longest = max(map(len, ids), default=0)
-    if longest > GENSIM_SENTENCE:
-        raise ValueError(
-            f"a sentence has {longest} words, gensim reads {GENSIM_SENTENCE} of them"
-        )
-    return ids
+class EncodedText:
+    """Sentences of words as ids, encoded anew each time they are read."""
+
+    def __init__(self, sentences: Iterable[Sequence[str]], vocab: Vocab):
+        check_rereadable(sentences)
+        self.sentences, self.vocab = sentences, vocab
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if isinstance(self.sentences, str | bytes):
+            self.vocab.encode_sentences(self.sentences)  # which refuses it
+        for sentence in self.sentences:
+            yield from self.vocab.encode_sentences([sentence])
+
+    def check(self) -> int:
+        """Count the sentences, and refuse what gensim would not read."""
+        number = longest = 0
+        for ids in self:
+            number, longest = number + 1, max(longest, len(ids))
+        if longest > GENSIM_SENTENCE:
+            raise ValueError(
+                f"a sentence has {longest} words, gensim reads {GENSIM_SENTENCE} "
+                "of them"
+            )
+        return number
 
 
 def _gensim_model(
