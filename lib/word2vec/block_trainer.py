@@ -57,8 +57,8 @@ def train_blocks(
     drawn in pieces of about a million words, some 100 MB, however long it is.
 
     Args:
-        sentences, counts, settings, device, evaluation, on_epoch, on_progress,
-            checkpoint: as for `train_autograd`.
+        sentences, counts, settings, device: as for `train_autograd`.
+        evaluation, on_epoch, on_progress, checkpoint: as for `train_autograd`.
         block: words of a block.
         shared: negatives that a block shares; `shared_size` chooses if None.
         group: blocks of an update; `group_size` chooses if None.
