@@ -156,3 +156,41 @@ def test_p35_no_vector_is_nan_in_silence(lr, epochs, tile):
         return
     assert all(map(math.isfinite, losses))
     assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("lr", [1e3, 1e6, 1e10, 1e20, 1e30, 1e38])
+@pytest.mark.parametrize("epochs", [1, 2, 25])
+def test_p35_one_tile_returns_no_huge_vectors(lr, epochs):
+    # One step an epoch: the loss, measured before it, is sane after the first.
+    with pytest.raises(
+        FloatingPointError, match=r"loss is .* smaller lr than"
+    ) as error:
+        train_glove(COUNTS, dim=4, epochs=epochs, lr=lr)
+    assert str(lr) in str(error.value)
+
+
+def test_p35_a_fit_of_ones_is_no_alarm():
+    # The logs are 0: parameters of 0 would be perfect, and the start is worse.
+    for lr in (1e-9, 0.1, 0.5):
+        model, _ = train_glove(torch.ones(9, 9), dim=3, epochs=3, lr=lr)
+        assert model.w.abs().max() < 1
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_dense_and_a_sparse_table_are_one(filled):
+    counts = COUNTS + filled
+    one, losses = train_glove(counts, dim=4, epochs=3, tile=3)
+    two, again = train_glove(counts.to_sparse(), dim=4, epochs=3, tile=3)
+    assert losses == pytest.approx(again, rel=1e-5)
+    assert torch.allclose(one.vectors(), two.vectors(), atol=1e-6)
+
+
+def test_vectors_are_seen_after_each_epoch():
+    kept = {}
+    options = {"dim": 4, "tile": 3, "after_epoch": kept.__setitem__}
+    model, _ = train_glove(COUNTS, epochs=3, **options)
+    assert sorted(kept) == [1, 2, 3]
+    assert torch.equal(kept[3], model.vectors())
+    shorter, _ = train_glove(COUNTS, dim=4, tile=3, epochs=2)
+    assert torch.equal(kept[2], shorter.vectors())
+    assert not torch.equal(kept[1], kept[2])

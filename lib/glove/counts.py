@@ -48,6 +48,10 @@ def cooccurrence(
     size, window = check_size("vocab_size", vocab_size), check_size("window", window)
     text = _check_text(ids, size).cpu()
     codes, weights = _pairs(text, _sentence_of(text, lengths), size, window)
+    if not sparse and size * size <= 8 * len(codes):  # no larger than the list of pairs
+        sums = torch.zeros(size * size, dtype=torch.float64)
+        table = sums.index_add_(0, codes, weights).view(size, size)
+        return (table + table.T if symmetric else table).float().to(ids.device)
     seen, slot = codes.unique(return_inverse=True)  # [n], [pairs]
     sums = torch.zeros(len(seen), dtype=torch.float64).index_add_(0, slot, weights)
     rows, columns = seen // size, seen % size

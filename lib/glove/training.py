@@ -1,16 +1,15 @@
 """Fitting GloVe to counts, a tile of the table at a time."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from lib.checks import check_integer, check_size, number
 from lib.device import pick_device
-from lib.glove.counts import nonzero_counts
-from lib.glove.loss import GloVe, glove_weight
-
-Tile = tuple[slice, slice, Tensor, Tensor, Tensor]
+from lib.glove.loss import GloVe
+from lib.glove.tiles import Tile, cut_into_tiles
 
 
 def train_glove(
@@ -24,6 +23,7 @@ def train_glove(
     tile: int = 256,
     seed: int = 0,
     device: torch.device | str | None = None,
+    after_epoch: Callable[[int, Tensor], object] | None = None,
 ) -> tuple[GloVe, list[float]]:
     """Fit GloVe to counts with AdaGrad, one square tile of the table a step.
 
@@ -42,6 +42,8 @@ def train_glove(
         tile: the side of a tile, in words.
         seed: of the start, the shuffle and the order of the tiles.
         device: where to train; `pick_device()` if not given.
+        after_epoch: called after each epoch with its number, from 1, and the vectors
+            w + w̃ `[V, d]` of that moment.
 
     Returns:
         The model, and each epoch's mean loss a pair, measured before each step. (The
@@ -51,7 +53,10 @@ def train_glove(
         TypeError: a size or a seed that is no integer.
         ValueError: a size or a rate out of range, or a table that is not square, holds
             no pair, or holds a count that is negative or not finite.
-        FloatingPointError: the vectors have overflowed: the rate is too large.
+        FloatingPointError: the rate is too large: the vectors have overflowed, or fit
+            worse than all zeros would, by more than a factor e in a typical count. (The
+            released program clips each gradient to ±100 and skips what is not finite;
+            it returns huge vectors without a word.)
 
     Source:
         Pennington et al. 2014, section 4.2; stanfordnlp/GloVe, `src/glove.c`;
@@ -68,40 +73,20 @@ def train_glove(
     generator = torch.Generator().manual_seed(check_integer("seed", seed))
     model = GloVe(len(counts), dim, generator).to(device)
     place = torch.randperm(len(counts), generator=generator)  # [V], word -> row
-    tiles = _cut_into_tiles(counts, place, tile, x_max, alpha)
+    tiles = cut_into_tiles(counts, place, tile, x_max, alpha)
     tiles = [(*t[:2], *(values.to(device) for values in t[2:])) for t in tiles]
     tables = [parameter.detach().clone() for parameter in model.parameters()]
     sums = [torch.ones_like(table) for table in tables]
-    losses = [_epoch(tables, sums, tiles, lr, generator) for _ in range(epochs)]
+    place, losses = place.to(device), []
+    for epoch in range(1, epochs + 1):
+        losses.append(_epoch(tables, sums, tiles, lr, generator))
+        if after_epoch is not None:
+            after_epoch(epoch, (tables[0] + tables[1])[place])
+    if epochs > 0:
+        _check_fit(tables, tiles, lr)
     for parameter, table in zip(model.parameters(), tables, strict=True):
-        parameter.data.copy_(table[place.to(device)])
+        parameter.data.copy_(table[place])
     return model, losses
-
-
-def _cut_into_tiles(
-    counts: Tensor, place: Tensor, side: int, x_max: float, alpha: float
-) -> list[Tile]:
-    """List the tiles: rows, columns, and a pair's position in it, log X and f(X)."""
-    side, size = check_size("tile", side), len(counts)
-    if tuple(counts.shape) != (size, size):
-        raise ValueError(f"counts must be square, got {tuple(counts.shape)}")
-    rows, columns, x = (values.cpu() for values in nonzero_counts(counts))
-    if len(x) == 0:
-        raise ValueError("counts hold no pair: every entry is 0")
-    rows, columns, x = place[rows], place[columns], x.float()
-    across = -(-size // side)
-    key = rows // side * across + columns // side  # [pairs], the number of the tile
-    order = key.argsort(stable=True)
-    keys, lengths = key[order].unique_consecutive(return_counts=True)
-    tiles = []
-    for cell, mine in zip(keys.tolist(), order.split(lengths.tolist()), strict=True):
-        top, left = (n * side for n in divmod(cell, across))
-        down, right = slice(top, min(top + side, size)), slice(left, left + side)
-        width = min(side, size - left)
-        position = (rows[mine] - top) * width + columns[mine] - left
-        weight = glove_weight(x[mine], x_max, alpha)
-        tiles.append((down, right, position, x[mine].log(), weight))
-    return tiles
 
 
 def _epoch(
@@ -114,7 +99,7 @@ def _epoch(
     """Take a step on each tile, in random order, and return the mean loss a pair."""
     turns = torch.randperm(len(tiles), generator=generator).tolist()
     parts = [_step(tables, sums, tiles[turn], lr) for turn in turns]
-    pairs = sum(len(position) for _, _, position, _, _ in tiles)
+    pairs = sum(len(log_x) for *_, log_x, _ in tiles)
     loss = math.fsum(torch.stack(parts).tolist()) / pairs
     if not (math.isfinite(loss) and all(table.isfinite().all() for table in tables)):
         raise FloatingPointError(
@@ -124,20 +109,42 @@ def _epoch(
     return loss
 
 
+def _check_fit(tables: list[Tensor], tiles: list[Tile], lr: float) -> None:
+    """Refuse parameters that fit far worse than zeros do: the last step counts too."""
+    misses = (_miss(tables, tile) for tile in tiles)
+    loss = math.fsum((pull * gap).sum().item() for pull, gap in misses)
+    zeros = math.fsum((f * log_x.square()).sum().item() for *_, log_x, f in tiles)
+    weight = math.fsum(f.sum().item() for *_, f in tiles)
+    if not loss <= zeros + weight:
+        raise FloatingPointError(
+            f"after the last step the loss is {loss / weight:.3g} a unit of weight, "
+            f"with all parameters 0 it is {zeros / weight:.3g}: the steps are too "
+            f"long, try a smaller lr than {lr}"
+        )
+
+
+def _miss(tables: list[Tensor], tile: Tile) -> tuple[Tensor, Tensor]:
+    """How far the fits of a tile are from its logs, times f(X) and as it is; [R, C]."""
+    down, right, position, log_x, weight = tile
+    w, w_ctx, b, b_ctx = tables
+    w, w_ctx, b, b_ctx = w[down], w_ctx[right], b[down], b_ctx[right]
+    log_counts, f = log_x, weight
+    if len(position) > 0:
+        log_counts, f = w.new_zeros(2, len(w) * len(w_ctx))
+        log_counts[position], f[position] = log_x, weight
+    shape = len(w), len(w_ctx)
+    gap = torch.addmm(b_ctx - log_counts.view(shape), w, w_ctx.T).add_(b[:, None])
+    return f.view(shape) * gap, gap
+
+
 def _step(tables: list[Tensor], sums: list[Tensor], tile: Tile, lr: float) -> Tensor:
     """Take one AdaGrad step on the words of a tile, and return the tile's loss."""
-    down, right, position, log_x, weight = tile
-    spans = down, right, down, right
-    w, w_ctx, b, b_ctx = (t[span] for t, span in zip(tables, spans, strict=True))
-    log_counts, f = w.new_zeros(2, len(w) * len(w_ctx))
-    log_counts[position], f[position] = log_x, weight
-    shape = len(w), len(w_ctx)
-    gap = w @ w_ctx.T + b[:, None] + b_ctx - log_counts.view(shape)  # [R, C]
-    pull = f.view(shape) * gap  # [R, C], half the gradient at each dot product
-    gradients = pull @ w_ctx, pull.T @ w, pull.sum(1), pull.sum(0)
+    pull, gap = _miss(tables, tile)  # pull: half the gradient at each dot product
+    spans = tile[0], tile[1], tile[0], tile[1]
+    moved = [table[span] for table, span in zip(tables, spans, strict=True)]
     totals = [total[span] for total, span in zip(sums, spans, strict=True)]
-    moved = w, w_ctx, b, b_ctx
+    gradients = pull @ moved[1], pull.T @ moved[0], pull.sum(1), pull.sum(0)
     for table, total, gradient in zip(moved, totals, gradients, strict=True):
         total.addcmul_(gradient, gradient)
         table.addcdiv_(gradient, total.sqrt(), value=-lr)
-    return (pull * gap).sum()
+    return pull.flatten() @ gap.flatten()
