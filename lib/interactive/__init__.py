@@ -7,11 +7,13 @@ from lib.interactive.controls import (
     live_slider,
     progress_bar,
 )
+from lib.interactive.dots import dots_frame
 from lib.interactive.frames import figure_frame, table_frame
 from lib.interactive.tokens import live_tokens, token_boxes
 
 __all__ = [
     "choice",
+    "dots_frame",
     "figure_frame",
     "frame_slider",
     "live",

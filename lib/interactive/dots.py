@@ -1,0 +1,105 @@
+"""A frame of dots in named groups, drawn as a small SVG."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from urllib.parse import quote
+
+WIDTH, HEIGHT = 640, 420  # pixels of the page
+LINE, LETTER = 19, 8.5  # pixels: a label's height, and the width of one letter
+
+
+def dots_frame(
+    points: Sequence[Sequence[float]],
+    groups: Sequence[str],
+    styles: Mapping[str, tuple[str, bool]],
+    alt: str,
+    reach: float = 1.0,
+) -> str:
+    """Draw dots, and the name of each group to the right of it; 3 kB a frame.
+
+    Args:
+        points: N pairs (x, y), y upwards.
+        groups: the name of the group of each point.
+        styles: group → a colour such as "#0b62b0", and whether its dots are filled;
+            the others are rings.
+        alt: what one sees in this frame, for readers who do not see it.
+        reach: the largest |y| that is drawn, and two thirds of the largest |x|; frames
+            of one slider share it.
+
+    Returns:
+        An `<img>` element that shrinks with a narrow page.
+
+    Raises:
+        ValueError: an empty alt, other numbers of points and groups, or a point that
+            lies beyond `reach`.
+        KeyError: a group without a style.
+
+    Example:
+        >>> frame = dots_frame([(0, 1)], ["bank"], {"bank": ("#0b62b0", True)}, "a dot")
+        >>> frame[:42]
+        '<img alt="a dot" width="640" height="420" '
+    """
+    if not alt.strip():
+        raise ValueError("alt is empty: say what one sees in the frame")
+    places = [_pixel(point, reach) for point in points]
+    marks, ends = [], {}
+    for name, (color, filled) in styles.items():
+        own = [p for p, group in zip(places, groups, strict=True) if group == name]
+        if own:
+            marks.append(_marks(own, color, filled))
+            ends[name] = max(x for x, _ in own), sum(y for _, y in own) / len(own)
+    unknown = sorted(set(groups) - set(styles))
+    if unknown:
+        raise KeyError(f"groups without a style: {unknown}")
+    texts = [_text(name, at, styles[name][0]) for name, at in _apart(ends).items()]
+    return _image("".join(marks + texts), alt)
+
+
+def _pixel(point: Sequence[float], reach: float) -> tuple[int, int]:
+    x, y = (float(value) for value in point)
+    if not (abs(x) <= 1.5 * reach and abs(y) <= reach):
+        raise ValueError(f"point ({x:.3g}, {y:.3g}) lies beyond reach {reach}")
+    scale = (HEIGHT / 2 - 10) / reach
+    return round(WIDTH / 2 + scale * x), round(HEIGHT / 2 - scale * y)
+
+
+def _marks(places: Sequence[tuple[int, int]], color: str, filled: bool) -> str:
+    look = f"fill='{color}'" if filled else f"fill='none' stroke='{color}'"
+    dots = "".join(f"<circle cx='{x}' cy='{y}' r='5'/>" for x, y in places)
+    return f"<g {look} stroke-width='2' opacity='.75'>{dots}</g>"
+
+
+def _apart(ends: Mapping[str, tuple[float, float]]) -> dict:
+    """Move labels up or down until none lies over another, nor over its dots."""
+    placed: dict[str, tuple[float, float]] = {}
+    for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
+        wide = LETTER * len(name)
+        left = min(x + 12, WIDTH - wide - 4)
+        over = [(px, py, LETTER * len(other)) for other, (px, py) in placed.items()]
+        while any(
+            left < px + pw and px < left + wide and abs(y - py) < LINE
+            for px, py, pw in over
+        ):
+            y += 1
+        placed[name] = left, min(y, HEIGHT - 6)
+    return placed
+
+
+def _text(name: str, at: tuple[float, float], color: str) -> str:
+    x, y = at
+    return (
+        f"<text x='{x:.0f}' y='{y + 5:.0f}' fill='{color}' stroke='white' "
+        f"stroke-width='3' paint-order='stroke'>{escape(name)}</text>"
+    )
+
+
+def _image(drawn: str, alt: str) -> str:
+    svg = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' "
+        f"font-family='DejaVu Sans,sans-serif' font-size='15'>{drawn}</svg>"
+    )
+    data = quote(svg, safe=" ='/:.,-")
+    return (
+        f'<img alt="{escape(alt)}" width="{WIDTH}" height="{HEIGHT}" '
+        f'style="max-width:100%;height:auto" src="data:image/svg+xml,{data}">'
+    )
