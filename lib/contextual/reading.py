@@ -30,9 +30,14 @@ class Reading(NamedTuple):
     text: Tensor
 
     def centred(self) -> "Reading":
-        """Subtract the mean of all vectors of a layer from each of them."""
-        mean = torch.cat([self.states, self.others], dim=1).mean(1, keepdim=True)
-        return self._replace(states=self.states - mean, others=self.others - mean)
+        """Scale each vector to length 1, then subtract the mean of its layer.
+
+        A few tokens have vectors many times as long as the rest in SmolLM2's layers 3
+        to 9. Of vectors as they are, the mean would be theirs.
+        """
+        states, others = unit_rows(self.states), unit_rows(self.others)
+        mean = torch.cat([states, others], dim=1).mean(1, keepdim=True)
+        return self._replace(states=states - mean, others=others - mean)
 
 
 @torch.no_grad()
@@ -64,7 +69,7 @@ def read_words(
         text_bytes(text)  # refuses what the tokenizer does not understand
     encoded = [tokenizer.encode(text) for text in texts]
     places = [_find(e.tokens, word) for e, word in zip(encoded, words, strict=True)]
-    ids, real = _pad([e.ids for e in encoded])
+    ids, real = pad_right([e.ids for e in encoded])
     states = model.hidden_states(ids.to(model.embedding.weight.device))
     states = torch.stack([x.float().cpu() for x in states])  # [S, N, T, d]
     rows, at = torch.arange(len(texts)), torch.tensor(places)
@@ -78,7 +83,7 @@ def read_words(
     return Reading(own, states[:, text, place], tokens, text)
 
 
-def _pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+def pad_right(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     """Put ids in one table `[N, T]`, and say which of its places are taken.
 
     Padding on the right needs no mask: no real token sees what stands after it.

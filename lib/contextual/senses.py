@@ -2,7 +2,8 @@
 
 In `SENTENCES` everything that tells the sense stands before the word, which comes last:
 a model that reads from left to right can have seen nothing else. In `SENSE_AFTER` the
-word comes first, after the same two words.
+word comes first, after the same two words. `SWAPPED` has pairs of sentences of the very
+same words, of which the later noun gives the sense.
 """
 
 # word → sense → eight sentences
@@ -97,3 +98,15 @@ SENSE_AFTER = {
         "The bank was saved by the government in the crisis.",
     ),
 }
+
+# a sentence, and the nouns of a river and of money that stand in it in either order
+SWAPPED = (
+    ("He talked about {} while he looked for {} at the bank.", "otters", "loans"),
+    ("She forgot the {} and went to see the {} at the bank.", "river", "cashier"),
+    ("They had come for the {} but found only {} near the bank.", "fish", "cash"),
+    ("After a long day with {} we at last saw {} by the bank.", "water", "money"),
+    ("He put down his {} and asked about the {} at the bank.", "canoe", "mortgage"),
+    ("We argued about {} until we were shown the {} at the bank.", "willows", "vault"),
+    ("The man with the {} was afraid of the {} at the bank.", "flood", "savings"),
+    ("Tired of {}, she now worked with {} at the bank.", "fishing", "credit"),
+)
