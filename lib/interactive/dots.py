@@ -5,7 +5,7 @@ from html import escape
 from urllib.parse import quote
 
 WIDTH, HEIGHT = 640, 420  # pixels of the page
-LINE, LETTER = 19, 8.5  # pixels: a label's height, and the width of one letter
+LINE, LETTER = 22, 10  # pixels: a label's height, and the width of one letter
 
 
 def dots_frame(
@@ -23,8 +23,8 @@ def dots_frame(
         styles: group → a colour such as "#0b62b0", and whether its dots are filled;
             the others are rings.
         alt: what one sees in this frame, for readers who do not see it.
-        reach: the largest |y| that is drawn, and two thirds of the largest |x|; frames
-            of one slider share it.
+        reach: y is drawn from -reach to reach and x half as far again; frames of one
+            slider share it.
 
     Returns:
         An `<img>` element that shrinks with a narrow page.
@@ -65,7 +65,7 @@ def _pixel(point: Sequence[float], reach: float) -> tuple[int, int]:
 
 def _marks(places: Sequence[tuple[int, int]], color: str, filled: bool) -> str:
     look = f"fill='{color}'" if filled else f"fill='none' stroke='{color}'"
-    dots = "".join(f"<circle cx='{x}' cy='{y}' r='5'/>" for x, y in places)
+    dots = "".join(f"<circle cx='{x}' cy='{y}' r='6'/>" for x, y in places)
     return f"<g {look} stroke-width='2' opacity='.75'>{dots}</g>"
 
 
@@ -88,7 +88,7 @@ def _apart(ends: Mapping[str, tuple[float, float]]) -> dict:
 def _text(name: str, at: tuple[float, float], color: str) -> str:
     x, y = at
     return (
-        f"<text x='{x:.0f}' y='{y + 5:.0f}' fill='{color}' stroke='white' "
+        f"<text x='{x:.0f}' y='{y + 6:.0f}' fill='{color}' stroke='white' "
         f"stroke-width='3' paint-order='stroke'>{escape(name)}</text>"
     )
 
@@ -96,7 +96,7 @@ def _text(name: str, at: tuple[float, float], color: str) -> str:
 def _image(drawn: str, alt: str) -> str:
     svg = (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' "
-        f"font-family='DejaVu Sans,sans-serif' font-size='15'>{drawn}</svg>"
+        f"font-family='DejaVu Sans,sans-serif' font-size='18'>{drawn}</svg>"
     )
     data = quote(svg, safe=" ='/:.,-")
     return (
