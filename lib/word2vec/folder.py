@@ -61,7 +61,14 @@ class FolderText:
             yield from self.sentences(path)
 
     def sentences(self, path: pathlib.Path) -> Iterator[list[str]]:
-        """Read one file."""
+        """Read one file.
+
+        Args:
+            path: of the file.
+
+        Yields:
+            The words of a line that has some.
+        """
         with open(path, encoding=self.encoding) as file:
             for line in iter(lambda: file.readline(LONGEST_LINE), ""):
                 if words := tokenize(line):
@@ -164,7 +171,11 @@ class StoredText:
 
 
 class SpelledText:
-    """The sentences of a `StoredText` as words, cut where gensim stops reading."""
+    """The sentences of a `StoredText` as words, cut where gensim stops reading.
+
+    Args:
+        text: the text.
+    """
 
     def __init__(self, text: StoredText):
         self.text = text

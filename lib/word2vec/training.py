@@ -135,8 +135,8 @@ def mean_loss(table_in: Tensor, table_out: Tensor, examples: Examples) -> float:
     """Measure the loss of word vectors on fixed examples.
 
     It is `sgns_loss`, the mean over examples, and the same number whichever trainer
-    the vectors come from. (gensim adds up a running loss of its own, in float32: it
-    rounds ever more coarsely as it grows and stands still from 2²⁴ on.)
+    the vectors come from. (gensim adds up a running loss of its own, in float32, which
+    rounds ever more coarsely: much is lost from 2²⁴ on, and from 2²⁷ it stands still.)
 
     Args:
         table_in, table_out: `[V, d]`.
