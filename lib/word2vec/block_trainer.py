@@ -57,8 +57,9 @@ def train_blocks(
     drawn in pieces of about a million words, some 100 MB, however long it is.
 
     Args:
-        sentences, counts, settings, device, evaluation, on_epoch, on_progress,
-            checkpoint: as for `train_autograd`.
+        sentences, counts, settings, device, evaluation: as for `train_autograd`.
+        on_epoch, on_progress, checkpoint: as for `train_autograd`; several workers
+            call `on_progress` from threads of their own.
         block: words of a block.
         shared: negatives that a block shares; `shared_size` chooses if None.
         group: blocks of an update; `group_size` chooses if None.

@@ -21,6 +21,8 @@ ABOUT = """\
 Train word vectors on the text files of a folder and all below it. A line is a
 sentence; it is cut into lower-case words of letters, and apostrophes inside them;
 digits and punctuation are dropped. Skip-gram is trained in blocks, CBOW by gensim.
+Memory does not grow with the length of the text: while the command runs, a file in the
+temporary folder (TMPDIR) holds four bytes a word.
 Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C, which leaves the vectors of
 the last whole epoch."""
 BAD_INPUT, STOPPED = 2, 130
