@@ -127,7 +127,7 @@ def _train(options: argparse.Namespace, progress: Progress) -> None:
 
         def keep(run: TrainingRun) -> None:
             save_vectors(options.out, vocab.words, run.input, vocab.counts)
-            progress.epoch(run.losses[-1])
+            progress.epoch(run.losses[-1], run.seconds[-1])
 
         run = _run(stored, settings, options.workers, progress, keep)
     if getattr(options, "page", None):
