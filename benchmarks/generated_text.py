@@ -60,7 +60,7 @@ def write_folder(folder: pathlib.Path, vocabulary: int, size: int) -> int:
     vocab, written, words = language(vocabulary), 0, 0
     while written < size:
         text = sentences(vocab.counts, FILE_WORDS, seed=words)
-        lines = (" ".join(vocab.decode(row)) for row in text)
+        lines = (" ".join(map(vocab.words.__getitem__, row)) for row in text.tolist())
         path = folder / f"{words // FILE_WORDS:04}.txt"
         data = ("\n".join(lines) + "\n").encode()[: size - written]
         path.write_bytes(data)

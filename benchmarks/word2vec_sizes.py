@@ -63,7 +63,7 @@ class GeneratedText:
         self.vocab, self.settings = vocab, Settings(dim=size.dim, epochs=1, start=1)
         rows = generated_text.sentences(vocab.counts, words)
         self.ids = list(rows)
-        self.words = [vocab.decode(row) for row in rows]
+        self.words = [[vocab.words[word] for word in row] for row in rows.tolist()]
         counts = vocab.counts
         self.seen = evaluation_examples(self.ids, counts, self.settings, size=50_000)
 

@@ -1,6 +1,5 @@
 """`python -m lib.word2vec`: what it writes, what it says, and how it ends."""
 
-import importlib.util
 import io
 import os
 import re
@@ -251,20 +250,21 @@ def test_ctrl_c_from_outside(folder, tmp_path):
 
 
 def test_progress_on_a_terminal_and_in_a_file(monkeypatch):
-    now = iter([0.0, 0.0, 10.0, 10.1, 40.0])
+    now = iter([5.0, 15.0, 15.1, 45.0])
     monkeypatch.setattr("lib.word2vec.progress.time.monotonic", lambda: next(now))
     stream = io.StringIO()
     stream.isatty = lambda: True
     progress = Progress(stream)
     progress.begin(words=1_000, epochs=2)
+    progress.show(0)  # the clock starts
     progress.show(0.25)
     progress.show(0.26)  # too soon
     progress.show(0.5)
-    progress.epoch(2.5)
+    progress.epoch(2.5, seconds=20)
     first, second, third, rest = stream.getvalue().split("\x1b[K")
     assert first == "\r25.0%, 50 words/s, 0:30 left"
     assert second == "\r50.0%, 25 words/s, 0:40 left"
-    assert (third, rest) == ("\r", "epoch 1 of 2, loss 2.500\n")
+    assert (third, rest) == ("\r", "epoch 1 of 2, loss 2.500, 50 words/s, 0:20 left\n")
 
 
 def test_help_names_every_setting(capsys):
@@ -279,9 +279,6 @@ def test_help_names_every_setting(capsys):
     assert Settings(**named) == Settings()
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("lib.word_page") is None, reason="no lib.word_page here"
-)
 def test_a_page_is_written(folder, tmp_path):
     page = tmp_path / "words.html"
     assert run(folder, tmp_path / "v.kv", "--page", str(page)) == 0

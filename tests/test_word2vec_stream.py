@@ -156,6 +156,16 @@ def test_a_stream_and_a_list_give_the_same_bits(stored, train, short_pieces):
     assert all(map(torch.equal, *examples))
 
 
+@pytest.mark.parametrize("train", [train_blocks, train_autograd])
+def test_a_piece_that_is_thinned_out_to_nothing(monkeypatch, train):
+    monkeypatch.setattr(word2vec_pairs, "PIECE", 2)
+    text = [[0, 0], [1, 2], [3, 4], [0, 0], [5, 6]] * 9
+    counts = torch.tensor([10**6, 2, 2, 2, 2, 2, 2])
+    run = train(text, counts, dataclasses.replace(SMALL, sample=1e-7))
+    assert run.output.isfinite().all()
+    assert run.output[1:].any()
+
+
 def test_gensim_reads_the_stream_too(stored):
     listed = [stored.vocab.decode(ids) for ids in stored]
     runs = [train_gensim(t, stored.vocab, SMALL) for t in (stored.spelled(), listed)]

@@ -6,7 +6,7 @@ a folder of texts.
 """
 
 from lib.word2vec.block_trainer import train_blocks
-from lib.word2vec.folder import FolderText, SpelledText, StoredText
+from lib.word2vec.folder import FolderText, StoredText
 from lib.word2vec.models import CBOW, SkipGram, sgns_loss
 from lib.word2vec.noise import keep_probability, noise_distribution, sample_negatives
 from lib.word2vec.pairs import cbow_examples, skipgram_pairs
@@ -21,7 +21,6 @@ __all__ = [
     "FolderText",
     "Settings",
     "SkipGram",
-    "SpelledText",
     "StoredText",
     "TrainingRun",
     "cbow_examples",

@@ -57,8 +57,9 @@ def train_blocks(
     drawn in pieces of about a million words, some 100 MB, however long it is.
 
     Args:
-        sentences, counts, settings, device: as for `train_autograd`.
-        evaluation, on_epoch, on_progress, checkpoint: as for `train_autograd`.
+        sentences, counts, settings, device, evaluation: as for `train_autograd`.
+        on_epoch, on_progress, checkpoint: as for `train_autograd`; several workers
+            call `on_progress` from threads of their own.
         block: words of a block.
         shared: negatives that a block shares; `shared_size` chooses if None.
         group: blocks of an update; `group_size` chooses if None.
@@ -156,17 +157,24 @@ class BlockEpoch:
 
     def train(self, epoch: int) -> None:
         for piece in self.source.pieces():
-            drawn = self.draw(piece)
+            ids, lengths = self.source.thinned(piece)
+            if not len(ids):
+                continue
+            drawn = self.draw(ids, lengths)
             starts = range(0, len(drawn[0]), self.plan.group)
             step = functools.partial(self.step, epoch, piece, drawn)
             run_in_threads(step, starts, self.plan.workers)
 
-    def draw(self, piece: Piece) -> tuple[Tensor, Tensor, Tensor]:
-        """Thin a piece out, cut it into blocks and draw their negatives."""
+    def draw(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Cut a thinned-out piece into blocks, and draw their negatives."""
         source, plan = self.source, self.plan
-        text, window = source.thinned(piece), source.settings.window
         words, rows = cut_blocks(
-            *text, plan.block, window, source.generator, shuffle=plan.shuffle
+            ids,
+            lengths,
+            plan.block,
+            source.settings.window,
+            source.generator,
+            shuffle=plan.shuffle,
         )
         negatives = source.shared_negatives(len(words), plan.shared, plan.even)
         device = self.masks.device

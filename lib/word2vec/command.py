@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import importlib.util
 import pathlib
 import sys
 import tempfile
@@ -15,12 +14,15 @@ from lib.word2vec.saving import check_suffix, save_vectors
 from lib.word2vec.settings import WORD2VEC, Settings
 from lib.word2vec.training import TrainingRun
 from lib.word2vec.with_gensim import train_gensim
+from lib.word_page import write_page
 
 NAME = "python -m lib.word2vec"
 ABOUT = """\
 Train word vectors on the text files of a folder and all below it. A line is a
 sentence; it is cut into lower-case words of letters, and apostrophes inside them;
 digits and punctuation are dropped. Skip-gram is trained in blocks, CBOW by gensim.
+Memory does not grow with the length of the text: while the command runs, a file in the
+temporary folder (TMPDIR) holds four bytes a word.
 Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C, which leaves the vectors of
 the last whole epoch."""
 BAD_INPUT, STOPPED = 2, 130
@@ -56,9 +58,8 @@ def parser() -> OneLineParser:
     add("--workers", type=int, default=1, metavar="N",
         help="threads (1); with more, no two runs are alike")  # fmt: skip
     add("--encoding", default="utf-8", help="of the files (utf-8)")
-    if importlib.util.find_spec("lib.word_page"):
-        add("--page", type=pathlib.Path, metavar="FILE",
-            help="write a page to explore the vectors offline")  # fmt: skip
+    add("--page", type=pathlib.Path, metavar="FILE",
+        help="write a page to explore the vectors offline")  # fmt: skip
     return parsed
 
 
@@ -125,12 +126,10 @@ def _train(options: argparse.Namespace, progress: Progress) -> None:
 
         def keep(run: TrainingRun) -> None:
             save_vectors(options.out, vocab.words, run.input, vocab.counts)
-            progress.epoch(run.losses[-1])
+            progress.epoch(run.losses[-1], run.seconds[-1])
 
         run = _run(stored, settings, options.workers, progress, keep)
-    if getattr(options, "page", None):
-        from lib.word_page import write_page
-
+    if options.page:
         shown = vocab.words[:SHOWN]
         title = f"Words of {options.folder.resolve().name}"
         write_page(options.page, shown, run.input[: len(shown)].cpu(), title=title)
@@ -139,7 +138,7 @@ def _train(options: argparse.Namespace, progress: Progress) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Complain of what would otherwise fail after the training."""
     check_suffix(options.out)
-    for path in (options.out, getattr(options, "page", None)):
+    for path in (options.out, options.page):
         if path is not None and not path.parent.is_dir():
             raise FileNotFoundError(f"no such folder: {path.parent}")
     if options.workers < 1:

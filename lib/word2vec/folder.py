@@ -1,7 +1,7 @@
 """A folder of text files as sentences, read anew each time and never held whole."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -165,7 +165,7 @@ class StoredText:
                 begin = end + 1
             rest = rows[begin:]
 
-    def spelled(self) -> "SpelledText":
+    def spelled(self) -> Iterable[list[str]]:
         """Give the same sentences as lists of words, which gensim reads."""
         return SpelledText(self)
 

@@ -20,8 +20,8 @@ class Progress:
         >>> import sys
         >>> progress = Progress(sys.stdout)
         >>> progress.begin(words=1_000, epochs=1)
-        >>> progress.epoch(2.5)
-        epoch 1 of 1, loss 2.500
+        >>> progress.epoch(2.5, seconds=4)
+        epoch 1 of 1, loss 2.500, 250 words/s, 0:00 left
     """
 
     def __init__(self, stream: TextIO):
@@ -31,26 +31,28 @@ class Progress:
         self.begin(0, 1)
 
     def begin(self, words: int, epochs: int) -> None:
-        """Start the clock; words are those of one epoch."""
+        """Make ready; words are those of one epoch."""
         self.words, self.epochs = words * epochs, epochs
-        self.clock = self.shown = time.monotonic()
-        self.done = 0.0
+        self.clock: float | None = None  # until the first step
 
     def show(self, done: float) -> None:
         """Report the share of the training that is done, if it is time to."""
         now = time.monotonic()
-        self.done = done
-        if now - self.shown < (EVERY if self.over else EVERY_LINE):
+        if self.clock is None:
+            self.clock = self.shown = now
+        if not done or now - self.shown < (EVERY if self.over else EVERY_LINE):
             return
         self.shown, seconds = now, now - self.clock
-        pace, left = self.words * done / seconds, seconds * (1 - done) / max(done, 1e-9)
+        pace, left = self.words * done / seconds, seconds * (1 - done) / done
         text = f"{done:5.1%}, {pace:,.0f} words/s, {clock(left)} left"
         self._write(f"\r{text}\x1b[K" if self.over else f"{text}\n")
 
-    def epoch(self, loss: float) -> None:
-        """Report a whole epoch, which is saved."""
+    def epoch(self, loss: float, seconds: float) -> None:
+        """Report a whole epoch, which is saved, its loss and how long it took."""
         self.saved += 1
-        self.say(f"epoch {self.saved} of {self.epochs}, loss {loss:.3f}")
+        left = clock((self.epochs - self.saved) * seconds)
+        pace = f"{self.words / self.epochs / seconds:,.0f} words/s, {left} left"
+        self.say(f"epoch {self.saved} of {self.epochs}, loss {loss:.3f}, {pace}")
 
     def say(self, text: str) -> None:
         """Write a line of its own."""
