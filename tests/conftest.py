@@ -5,11 +5,17 @@ import os
 import pytest
 import torch
 from browser import launch_chromium
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "agg")
 
 from lib.device import available_devices
 
+# How long an example takes says more of the machine's other work than of the code.
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
 collect_ignore = ["offline"]  # importing it closes the network for the whole process
 
 

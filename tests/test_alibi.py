@@ -274,7 +274,7 @@ def test_attention_equals_the_slow_loop(device, dtype, kv_heads):
     close(alibi_attention(q, k, v, alibi_slopes(4)), expected, dtype)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_positions_and_mask(data):
     queries, keys = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
@@ -561,7 +561,7 @@ def test_by_position_no_mask_is_longer_than_a_block(device, explicit):
 
 
 # In order: padding may stand anywhere, positions counted from the mask repeat there.
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_in_order_who_sees_whom_goes_by_indices(data):
     keys = data.draw(st.integers(1, 6))

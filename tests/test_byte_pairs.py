@@ -69,7 +69,7 @@ def test_the_order_of_the_bytes_is_that_of_the_reference():
     assert sorted(BYTES) == [bytes([b]) for b in range(256)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(any_text)
 def test_tokens_are_written_as_the_reference_writes_them(text):
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -85,7 +85,7 @@ def test_a_character_that_stands_for_no_byte_is_named(written):
     assert repr(written) in str(error.value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(any_text)
 @example("'s'S 't'LL")
 def test_words_are_cut_as_the_reference_cuts_them(text):
@@ -99,7 +99,7 @@ def test_awkward_texts_are_cut_as_the_reference_cuts_them(text):
     assert split_words(text) == [text[start:end] for _, (start, end) in spans]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(few_letters, st.integers(0, 25))
 def test_merges_are_those_of_the_reference(text, more):
     expected, _ = train_reference(text, 256 + more)
@@ -107,7 +107,7 @@ def test_merges_are_those_of_the_reference(text, more):
     assert [(write_token(a), write_token(b)) for a, b in ours] == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(few_letters, any_text | few_letters, st.integers(0, 25))
 def test_tokens_are_those_of_the_reference(training, text, more):
     _, reference = train_reference(training, 256 + more)

@@ -71,7 +71,6 @@ def test_length_has_no_say_however_small_or_large(scale):
     assert cosine_similarity(x, x).item() == pytest.approx(1)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(*[st.floats(-100, 100, width=32)] * 3), min_size=1, max_size=6),
     st.randoms(use_true_random=False),
@@ -195,7 +194,7 @@ def test_tables_that_are_no_tables(vectors, error, message):
 # Analogies --------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.permutations(range(40)), st.integers(1, 8))
 def test_analogies_equal_gensims(order, k):
     vectors = random_vectors(rows=40)
@@ -364,7 +363,6 @@ def test_similarity_score_equals_gensims():
     assert 50 < mine.covered < mine.total == 353
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2))
 def test_spearman_equals_scipys(pairs):
     x, y = np.array(pairs, dtype=float).T

@@ -96,7 +96,7 @@ def test_case_w9_zero_counts_take_no_part(device, dtype, sparse):
     assert model.b.grad.tolist() == pytest.approx(expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(count_tables, st.integers(1, 4), st.floats(0.5, 500), st.floats(0.1, 1))
 def test_loss_equals_equation_8(table, dim, x_max, alpha):
     counts = torch.tensor(table, dtype=torch.float64)

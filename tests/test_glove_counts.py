@@ -50,7 +50,7 @@ def test_counts_by_hand():
     assert counts.dtype == torch.float32
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(texts, st.integers(1, 14), st.booleans(), st.booleans())
 def test_counts_equal_two_python_loops(sentences, window, symmetric, sparse):
     flat = torch.tensor([word for words in sentences for word in words])
@@ -134,7 +134,7 @@ def test_bad_lengths(lengths, error, message):
 # Pointwise mutual information -------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(count_tables, st.integers(1, 5), st.booleans())
 def test_pmi_equals_its_definition(table, negatives, sparse):
     counts = torch.tensor(table, dtype=torch.float64)

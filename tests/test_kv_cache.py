@@ -313,7 +313,7 @@ def token_numbers(keys):
     return keys[0, 0, :, 0].tolist()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     layers=st.integers(1, 3),
     steps=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 5)), max_size=6),
@@ -426,7 +426,7 @@ def slow_positions(row, n, delta):
     return positions[len(row) - n :]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     rows=st.integers(1, 9).flatmap(
         lambda t: st.lists(

@@ -144,7 +144,7 @@ any_rows = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     rows=any_rows,
     side=st.sampled_from(["left", "right", "middle"]),
@@ -159,7 +159,7 @@ def test_every_batch_equals_the_slow_loop(rows, side, merge, tokens_per_second):
     assert_same(result, slow_ids(rows, tokens_per_second))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=any_rows)
 def test_split_frames_are_images(rows):
     """One grid a frame is what the same frames as images would get."""
@@ -209,7 +209,7 @@ short_videos = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=spoken(st.one_of(images, short_videos)),
     side=st.sampled_from(["left", "right", "middle"]),
@@ -220,7 +220,7 @@ def test_qwen2_vl(rows, side):
     assert_same(mrope_position_ids(**inputs(rows)), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=spoken(
         st.one_of(
@@ -273,7 +273,7 @@ def test_time_of_a_frame_rounds_as_in_the_reference(
     assert torch.equal(positions[:, 0, 1:201], expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=spoken(st.one_of(images, videos)), side=st.sampled_from(["left", "right"]))
 def test_qwen3_vl(rows, side):
     """Each frame stands alone, and the time before it is text."""
@@ -431,7 +431,7 @@ def test_p23_empty_batches(shape):
 # One grid.
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     shape=st.tuples(sizes, sizes, sizes),
     start=st.integers(0, 10_000),

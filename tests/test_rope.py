@@ -83,7 +83,7 @@ def test_a1_four_numbers_in_both_layouts(layout, expected):
     torch.testing.assert_close(found.flatten(), torch.tensor(expected))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data(), layout=st.sampled_from(LAYOUTS))
 def test_equals_a_loop_over_pairs(data, layout):
     width = 2 * data.draw(st.integers(1, 8))

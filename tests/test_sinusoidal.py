@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from transformers.models.m2m_100.modeling_m2m_100 import (
@@ -30,7 +30,6 @@ def slow(position, width, base=1e4, layout="interleaved"):
     return row if layout == "interleaved" else row[0::2] + row[1::2]
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 40),
     st.integers(1, 20),
@@ -119,7 +118,6 @@ def test_input_is_not_changed():
     assert torch.equal(x, before)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_positions(data):
     numbers = st.integers(-5, 30)  # before the table, in it and past its end

@@ -417,7 +417,7 @@ def test_left_padding_equals_llama():
 
 @each_position
 @given(cuts=st.lists(st.integers(1, 5), min_size=1, max_size=5), padded=st.booleans())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @torch.no_grad()
 def test_pieces_with_a_cache_equal_one_pass(position, cuts, padded):
     model, ids = build(position=position), draw(tokens=sum(cuts))
