@@ -7,7 +7,14 @@ import re
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
 from lib.byte_pairs import BYTES, train_byte_pairs, write_token
 from lib.interactive import live_tokens, token_boxes
@@ -96,6 +103,35 @@ def test_a_normaliser_is_refused(merges):
     tokenizer.normalizer = normalizers.NFC()
     with pytest.raises(ValueError, match="no normaliser, got NFC"):
         live_tokens(tokenizer, "a", EXAMPLES)
+
+
+SETTINGS = {
+    "post_processor": lambda t: setattr(t, "post_processor", BEGIN),
+    "truncation": lambda t: t.enable_truncation(2),
+    "padding": lambda t: t.enable_padding(length=10),
+    "ignore_merges": lambda t: setattr(t.model, "ignore_merges", True),
+    "dropout": lambda t: setattr(t.model, "dropout", 0.5),
+    "unk_token": lambda t: setattr(t.model, "unk_token", "<|end|>"),
+    "lstrip": lambda t: t.add_special_tokens([AddedToken("<|x|>", lstrip=True)]),
+    "single_word": lambda t: t.add_tokens([AddedToken("sea", single_word=True)]),
+}
+BEGIN = processors.TemplateProcessing(
+    single="<|end|> $A", special_tokens=[("<|end|>", 0)]
+)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_the_script_does_not_know_is_refused(merges, name):
+    tokenizer = make(merges)
+    SETTINGS[name](tokenizer)
+    with pytest.raises(ValueError, match=f"the script knows no {name}"):
+        live_tokens(tokenizer, "a", EXAMPLES)
+
+
+def test_more_tokens_than_16_bits_count_are_refused(merges):
+    names = [f"<|{number}|>" for number in range(0x10000)]
+    with pytest.raises(ValueError, match="65810 tokens, 65536 fit"):
+        live_tokens(make(merges, specials=names), "a", EXAMPLES)
 
 
 def test_a_merge_whose_token_has_another_number_is_refused(merges):

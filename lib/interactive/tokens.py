@@ -23,6 +23,8 @@ _FOLDER = Path(__file__).parent
 _STYLE = f"<style>\n{(_FOLDER / 'tokens.css').read_text('utf-8')}</style>"
 _SCRIPT = f"<script>\n{(_FOLDER / 'tokens.js').read_text('utf-8')}</script>"
 _LONGEST = 1000  # characters that may be typed
+_TABLES = ("type", "vocab", "merges")  # of a model; all else are settings
+_FLAGS = ("single_word", "lstrip", "rstrip")  # of an added token
 _RULES = [
     {"type": "Digits", "individual_digits": True},
     {
@@ -80,8 +82,9 @@ def live_tokens(tokenizer: "Tokenizer", text: str, examples: Mapping[str, str]) 
 
     Args:
         tokenizer: of the package `tokenizers`: byte-level BPE in which each digit is a
-            piece, no normaliser, and merged tokens numbered in the order of the merges
-            after all others, as `lib.smollm` reads it.
+            piece, with nothing before or after it (no normaliser, no post-processor),
+            and merged tokens numbered in the order of the merges after all others, as
+            `lib.smollm` reads it.
         text: what stands in the box at first, at most 1,000 characters.
         examples: texts to choose from, by their names.
 
@@ -144,8 +147,10 @@ def _pack(tokenizer: "Tokenizer") -> tuple[dict, str]:
     _check_rules(parts)
     vocab, merges = parts["model"]["vocab"], parts["model"]["merges"]
     first = len(vocab) - len(merges)
+    if len(vocab) > 0x10000:
+        raise ValueError(f"{len(vocab)} tokens, 65536 fit ids of 16 bits")
     for number, (left, right) in enumerate(merges, first):
-        if vocab.get(left + right) != number or number > 0xFFFF:
+        if vocab.get(left + right) != number:
             raise ValueError(f"merge {left} {right} should make token {number}")
     pairs = np.array([[vocab[part] for part in pair] for pair in merges], dtype="<u2")
     settings = {
@@ -163,3 +168,13 @@ def _check_rules(parts: dict) -> None:
     rules = (parts["pre_tokenizer"] or {}).get("pretokenizers", [])
     if rules != _RULES:
         raise ValueError(f"the text must be cut by {_RULES}, is cut by {rules}")
+    model = {k: v for k, v in parts["model"].items() if k not in _TABLES}
+    around = {kind: parts[kind] for kind in ("truncation", "padding", "post_processor")}
+    for name, value in {**model, **around}.items():
+        if value:
+            raise ValueError(f"the script knows no {name}, got {value!r}")
+    for token in parts["added_tokens"]:
+        if used := [flag for flag in _FLAGS if token[flag]]:
+            raise ValueError(
+                f"the script knows no {used[0]}, as {token['content']} has"
+            )
