@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from lib.byte_pairs import text_bytes
@@ -12,11 +12,14 @@ from lib.checks import check_finite, check_floating, check_size
 from lib.contextual.reading import pad_right
 from lib.transformer import Transformer
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
 
 @torch.no_grad()
 def log_odds(
     model: Transformer,
-    tokenizer: Tokenizer,
+    tokenizer: "Tokenizer",
     texts: Sequence[str],
     cue: str,
     sides: tuple[Sequence[str], Sequence[str]],
@@ -100,7 +103,7 @@ def _checked(name: str, text: str) -> str:
     return text
 
 
-def _only_token(tokenizer: Tokenizer, word: str) -> int:
+def _only_token(tokenizer: "Tokenizer", word: str) -> int:
     ids = tokenizer.encode(" " + _checked("word", word)).ids
     if len(ids) != 1:
         raise ValueError(f"{word!r} is {len(ids)} tokens, one is needed")
