@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from lib.byte_pairs import text_bytes
-from lib.checks import check_finite, check_floating, check_size
+from lib.checks import check_finite, check_floating, check_ids, check_size
 from lib.contextual.reading import pad_right
 from lib.transformer import Transformer
 
@@ -75,7 +75,9 @@ def pushed(
         push: `[N, d]`, or None to change nothing.
 
     Raises:
-        ValueError: a layer that is not there, or a push of another shape or not finite.
+        ValueError: a layer that is not there, a push of another shape or not finite, or
+            (in the block) another number of texts.
+        IndexError: (in the block) a place that a text does not have.
     """
     layer = check_size("layer", layer, 1, len(model.blocks))
     if push is None:
@@ -87,6 +89,9 @@ def pushed(
     rows = torch.arange(len(places), device=places.device)
 
     def add(block, inputs, out: Tensor) -> Tensor:
+        if len(out) != len(places):
+            raise ValueError(f"{len(places)} places for {len(out)} texts")
+        check_ids(places, out.shape[1], "place")
         out[rows, places] += push.to(out)
         return out
 
