@@ -78,6 +78,13 @@ def test_large_numbers_do_not_overflow():
     torch.testing.assert_close(large / 1e30, turn_onto(points, target))
 
 
+def test_a_state_that_is_not_finite_is_named_with_its_layer():
+    states = draw(3, 4, 5)
+    states[2, 1, 0] = math.nan
+    with pytest.raises(ValueError, match=r"states must be finite, row \[2, 1\]"):
+        layer_maps(states)
+
+
 def test_what_is_no_float_is_refused():
     with pytest.raises(TypeError, match="states must be floating point, got list"):
         layer_maps([[[1.0, 2.0]]])

@@ -70,6 +70,7 @@ def layer_maps(states: Tensor) -> tuple[Tensor, Tensor]:
     check_floating("states", states)
     if states.dim() != 3 or states.shape[2] < 2 or not states.numel():
         raise ValueError(f"states must be [S, N, d >= 2], got {list(states.shape)}")
+    check_finite("states", states)
     maps, shares = [], []
     for layer in states:
         points, share = pca(layer, k=2)
