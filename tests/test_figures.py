@@ -15,6 +15,7 @@ from lib.figures import (
     draw_matrix,
     label_ends,
     label_points,
+    picture,
     use_book_style,
 )
 
@@ -193,5 +194,20 @@ def test_names_of_points_do_not_overlap(ax):
 
 
 def test_a_name_and_a_colour_for_each_point(ax):
-    with pytest.raises(ValueError, match="argument"):
-        label_points(ax, [[0, 0], [1, 1]], ["one"], [GREY, GREY])
+    with pytest.raises(ValueError, match="got 2 points, 1 names, 3 colours"):
+        label_points(ax, [[0, 0], [1, 1]], ["one"], [GREY] * 3)
+    with pytest.raises(ValueError, match="points must be finite, row 1 holds nan"):
+        label_points(ax, [[0, 0], [1, np.nan]], ["one", "two"], [GREY] * 2)
+    assert len(ax.texts) == 0
+
+
+def test_a_dollar_in_a_name_is_a_dollar(ax):
+    (label,) = label_points(ax, [[0.5, 0.5]], ["us$^$"], [GREY])
+    ax.figure.canvas.draw()  # as mathematics it would not parse
+    assert label.get_text() == "us$^$"
+
+
+def test_a_picture_says_what_one_sees():
+    for alt in ("", " \n"):
+        with pytest.raises(ValueError, match="alt is empty"):
+            picture("a.png", alt, 1, 1)

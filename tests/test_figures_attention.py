@@ -47,5 +47,22 @@ def test_a_hidden_token_hands_nothing_on():
 def test_other_than_three_tokens_are_refused():
     with pytest.raises(ValueError, match="three tokens fit the picture, got 2"):
         draw_attention(WORDS[:2], 0, "q", "kk", "ss", [1, 0], "vv", "m")
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="3 keys, 3 scores, 1 weights, 3 values"):
         draw(weights=(1.0,))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"place": 3}, IndexError, "place 3 .* 3 rows, places 0 to 2"),
+        ({"place": -1}, IndexError, "place -1"),
+        ({"place": 1.0}, TypeError, "place must be an int"),
+        ({"weights": (5, 0, 0)}, ValueError, "weight 0 must be from 0 to 1, got 5"),
+        ({"weights": (0, float("nan"), 0)}, ValueError, "weight 1 .* got nan"),
+        ({"weights": (0, 0.5, 0.5)}, ValueError, "key 2 is hidden, its weight is 0.5"),
+        ({"scores": [None] * 3, "weights": (0, 0, 0)}, ValueError, "every key is hid"),
+    ],
+)
+def test_a_head_that_cannot_be(change, error, message):
+    with pytest.raises(error, match=message):
+        draw(**change)

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from lib.figures import COLORS, window_frame
 from lib.interactive import frame_slider
@@ -49,7 +50,8 @@ def arrows_of(svg):
 
 
 def draw(**changes):
-    return window_frame(WORDS, POINTS, **{"alt": "four words", **changes})
+    asked = {"words": WORDS, "points": POINTS, "alt": "four words"}
+    return window_frame(**{**asked, **changes})
 
 
 def test_a_word_stands_where_it_is_with_up_as_up():
@@ -110,12 +112,32 @@ def test_the_alt_text_and_a_few_thousand_bytes():
         ({"alt": " "}, ValueError, "alt is empty"),
         ({"place": 4}, IndexError, "place 4 is outside the sentence of 4 words"),
         ({"place": -1}, IndexError, "place -1"),
+        ({"place": 0.5}, TypeError, "place must be an int"),
+        ({"place": True}, TypeError, "place must be an int"),
+        ({"window": -1}, ValueError, "window must be at least 0, got -1"),
         ({"pulls": [(1, 1)]}, ValueError, "place is None"),
+        ({"place": 1, "pulls": [(1, math.nan)]}, ValueError, "finite, got nan"),
+        ({"points": {"in": (0, -3.4)}}, ValueError, r"'in' at \(0, -3.4\) is beyond"),
+        ({"points": {"in": (math.nan, 0)}}, ValueError, "'in' at .nan, 0. is beyond"),
     ],
 )
 def test_what_cannot_be_drawn(changes, error, message):
     with pytest.raises(error, match=message):
         draw(**changes)
+
+
+def test_steps_of_a_tensor_and_an_empty_word_in_the_middle():
+    steps = torch.tensor([[1.0, 0.5], [0.0, 0.5]])
+    frame = window_frame(
+        [""], {"": (0, 0)}, alt="x", place=0, pulls=steps, pushes=steps
+    )
+    assert len(arrows_of(svg_of(frame))) == 4
+
+
+@pytest.mark.parametrize("word", ["\ud800", "a\x00b", "\ufffe"])
+def test_what_xml_cannot_hold_breaks_no_picture(word):
+    texts = svg_of(window_frame([word], {}, alt="x")).iter(f"{SPACE}tspan")
+    assert [len(text.text) for text in texts] == [len(word)]
 
 
 def test_a_middle_word_without_a_point():

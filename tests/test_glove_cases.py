@@ -176,6 +176,26 @@ def test_p35_a_fit_of_ones_is_no_alarm():
         assert model.w.abs().max() < 1
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_p35_a_start_worse_than_zeros_is_no_alarm(seed):
+    # One pair in one direction: the start may miss by 1.25 more than zeros do.
+    counts = torch.tensor([[5.0]])
+    _, losses = train_glove(counts, dim=1, epochs=1, lr=1e-3, seed=seed)
+    _, more = train_glove(counts, dim=1, epochs=200, lr=0.5, seed=seed)
+    assert more[-1] < losses[0] / 100
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_counts_beyond_fp32_are_named_and_not_the_rate(sparse):
+    counts = torch.tensor([[0.0, 1e300], [2.0, 1e-300]], dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"finite.*got inf in row 0, column 1"):
+        train_glove(counts.to_sparse() if sparse else counts, dim=2)
+    counts[0, 1] = 0
+    counts[1, 0] = 0
+    with pytest.raises(ValueError, match="no pair"):
+        train_glove(counts.to_sparse() if sparse else counts, dim=2)
+
+
 @pytest.mark.parametrize("filled", [False, True])
 def test_a_dense_and_a_sparse_table_are_one(filled):
     counts = COUNTS + filled

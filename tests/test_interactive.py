@@ -61,7 +61,7 @@ def test_a_menu_and_a_slider_move_rows_of_frames_by_links_in_the_browser():
 def test_rows_of_frames_that_do_not_fit():
     with pytest.raises(ValueError, match="2 or more rows are needed, got 1"):
         switched_slider({"on": FRAMES}, "light", "hour", "abc")
-    with pytest.raises(ValueError, match="3 values for 2 frames"):
+    with pytest.raises(ValueError, match="3 values for 2 frames of 'b'"):
         switched_slider({"a": FRAMES, "b": FRAMES[:2]}, "light", "hour", "abc")
     with pytest.raises(ValueError, match="label is empty"):
         switched_slider({"a": FRAMES, "b": FRAMES}, " ", "hour", "abc")
@@ -191,3 +191,9 @@ def test_a_progress_bar_fills_and_shows_no_time():
 def test_a_progress_bar_without_steps_or_name(total, label):
     with pytest.raises(ValueError, match=r"total must|label is empty"):
         progress_bar(total, label)
+
+
+@pytest.mark.parametrize("total", [1.5, True, "3"])
+def test_steps_of_a_progress_bar_are_whole(total):
+    with pytest.raises(TypeError, match="total must be an int"):
+        progress_bar(total, "training")

@@ -43,11 +43,24 @@ def test_a_frame_is_small_and_a_slider_takes_it():
     frame_slider([frame, frame], "state")
 
 
+@pytest.mark.parametrize("name", ["<b>'\"&", "שלום", "\ud800", "a\x00b", "\uffff"])
+def test_a_strange_name_or_colour_breaks_no_picture(name):
+    styles = {name: (f"{name}' onload='x", True)}
+    picture = drawing(dots_frame([(0, 0)], [name], styles, "a dot"))
+    (text,) = picture.iter(f"{SVG}text")
+    assert len(text.text) == len(name)
+    assert [mark for mark in picture.iter() if mark.get("onload")] == []
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
         ({"alt": " "}, ValueError, "alt is empty"),
-        ({"groups": ["bank, river"] * 2}, ValueError, "argument"),
+        ({"groups": ["bank, river"] * 2}, ValueError, "1 points for 2 groups"),
+        ({"reach": 0}, ValueError, "reach must be .* above 0, got 0"),
+        ({"reach": math.inf}, ValueError, "reach must be finite"),
+        ({"points": [], "styles": {}}, ValueError, "0 points for 1 groups"),
+        ({"groups": [None], "styles": {}}, KeyError, "None"),
         ({"groups": ["bat"]}, KeyError, "bat"),
         ({"points": [(0, 1.01)]}, ValueError, r"point \(0, 1.01\) lies beyond"),
         ({"points": [(1.6, 0)]}, ValueError, "lies beyond reach"),

@@ -98,6 +98,33 @@ def test_other_rules_of_cutting_are_refused(merges, rules):
         live_tokens(make(merges, rules()), "a", EXAMPLES)
 
 
+def test_another_model_is_refused(merges):
+    tokenizer = make(merges)
+    tokenizer.model.ignore_merges = True
+    with pytest.raises(ValueError, match="plain BPE, got BPE, ignore_merges"):
+        live_tokens(tokenizer, "a", EXAMPLES)
+    tokenizer.model = models.WordLevel({"a": 0}, "a")
+    with pytest.raises(ValueError, match="plain BPE, got WordLevel"):
+        live_tokens(tokenizer, "a", EXAMPLES)
+
+
+@pytest.mark.parametrize(("text", "example"), [("a\ud83d", "b"), ("b", "a\ud83d")])
+def test_half_a_surrogate_pair_is_refused(merges, text, example):
+    with pytest.raises(ValueError, match="half a surrogate pair"):
+        live_tokens(make(merges), text, {"an example": example})
+
+
+@pytest.mark.parametrize(("tokens", "bad"), [(["a"], "token 0 is 'a'"), (b"a", "97")])
+def test_a_token_that_is_not_bytes_is_named(tokens, bad):
+    with pytest.raises(TypeError, match=f"must be bytes.*{bad}"):
+        token_boxes(tokens)
+
+
+def test_what_stands_below_a_token_is_no_markup():
+    page = BeautifulSoup(token_boxes([b"<b>"], ["<i>"]), "html.parser")
+    assert [item.text for item in page.select("li > *")] == ["<b>", "<i>"]
+
+
 def test_a_normaliser_is_refused(merges):
     tokenizer = make(merges)
     tokenizer.normalizer = normalizers.NFC()

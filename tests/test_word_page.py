@@ -145,6 +145,23 @@ def test_bad_tables_are_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("example", [("a", "b", "a"), ("a", "b") * 3, "abab"])
+def test_an_example_of_other_than_four_words_is_named(tmp_path, example):
+    message = re.escape(f"4 words, got {example!r}")
+    with pytest.raises(ValueError, match=message):
+        analogy_machine(["a", "b"], torch.eye(2), [example])
+    page = tmp_path / "page.html"
+    with pytest.raises(ValueError, match=message):
+        write_page(page, ["a", "b"], torch.eye(2), examples=[example])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_of_no_width_are_refused():
+    with pytest.raises(ValueError, match="width of the vectors must be at least 1"):
+        pack_rows(torch.zeros(2, 0))
+    assert pack_rows(torch.zeros(0, 2)).shape == (0, 2)
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_of_no_words_is_refused(tmp_path, limit):
     with pytest.raises(ValueError, match=f"limit must be at least 1, got {limit}"):

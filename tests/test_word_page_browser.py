@@ -313,6 +313,21 @@ def test_a_list_names_its_unknown_word(page):
     assert answer(page).startswith("A map of")
 
 
+def test_a_word_of_a_list_may_hold_commas(page, glove):
+    assert "1,000" in glove[1]
+    turn_to(page, "a map")
+    page.get_by_label("neighbours of each").select_option("0")
+    field = page.get_by_label("words, with commas between")
+    for text in ("king, 1,000, man", ",1,000,king,,man,"):
+        field.fill(text)
+        field.press("Enter")
+        names = page.locator(".wm-plot text").all_text_contents()
+        assert sorted(names) == ["1,000", "king", "man"]
+    field.fill("1,0001, king")
+    field.press("Enter")
+    assert "0001 is not among" in page.get_by_role("alert").inner_text()
+
+
 @pytest.mark.parametrize("look", [{"dark": True}, {"width": 360, "height": 740}])
 def test_axe_finds_nothing_and_nothing_sticks_out(browser, address, look):
     with watched_page(browser, **look) as watched:

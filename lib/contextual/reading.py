@@ -2,16 +2,18 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from lib.byte_pairs import text_bytes, write_token
 from lib.checks import check_finite, check_floating, check_index, check_size
 from lib.geometry import unit_rows
 from lib.transformer import Transformer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Reading(NamedTuple):
@@ -42,7 +44,10 @@ class Reading(NamedTuple):
 
 @torch.no_grad()
 def read_words(
-    model: Transformer, tokenizer: Tokenizer, texts: Sequence[str], words: Sequence[str]
+    model: Transformer,
+    tokenizer: "Tokenizer",
+    texts: Sequence[str],
+    words: Sequence[str],
 ) -> Reading:
     """Read the texts in one batch and take the vectors of one word of each.
 

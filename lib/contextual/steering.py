@@ -2,21 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from lib.byte_pairs import text_bytes
-from lib.checks import check_finite, check_floating, check_size
+from lib.checks import check_finite, check_floating, check_ids, check_size
 from lib.contextual.reading import pad_right
 from lib.transformer import Transformer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 @torch.no_grad()
 def log_odds(
     model: Transformer,
-    tokenizer: Tokenizer,
+    tokenizer: "Tokenizer",
     texts: Sequence[str],
     cue: str,
     sides: tuple[Sequence[str], Sequence[str]],
@@ -72,7 +75,9 @@ def pushed(
         push: `[N, d]`, or None to change nothing.
 
     Raises:
-        ValueError: a layer that is not there, or a push of another shape or not finite.
+        ValueError: a layer that is not there, a push of another shape or not finite, or
+            (in the block) another number of texts.
+        IndexError: (in the block) a place that a text does not have.
     """
     layer = check_size("layer", layer, 1, len(model.blocks))
     if push is None:
@@ -84,6 +89,9 @@ def pushed(
     rows = torch.arange(len(places), device=places.device)
 
     def add(block, inputs, out: Tensor) -> Tensor:
+        if len(out) != len(places):
+            raise ValueError(f"{len(places)} places for {len(out)} texts")
+        check_ids(places, out.shape[1], "place")
         out[rows, places] += push.to(out)
         return out
 
@@ -100,7 +108,7 @@ def _checked(name: str, text: str) -> str:
     return text
 
 
-def _only_token(tokenizer: Tokenizer, word: str) -> int:
+def _only_token(tokenizer: "Tokenizer", word: str) -> int:
     ids = tokenizer.encode(" " + _checked("word", word)).ids
     if len(ids) != 1:
         raise ValueError(f"{word!r} is {len(ids)} tokens, one is needed")

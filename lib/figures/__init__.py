@@ -1,7 +1,8 @@
-"""The book's figures: one style, attention, pairs of features, a moving window."""
+"""The book's figures: one style, attention, pairs of features, frames in SVG."""
 
 from lib.figures.attention import draw_attention
 from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures.pictures import picture, svg_source
 from lib.figures.points import label_points
 from lib.figures.style import (
     COLORS,
@@ -27,6 +28,8 @@ __all__ = [
     "draw_matrix",
     "label_ends",
     "label_points",
+    "picture",
+    "svg_source",
     "use_book_style",
     "window_frame",
 ]

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
+from lib.checks import check_index
 from lib.figures.style import COLORS, GREY
 
 WIDE, HIGH = 4.9, 6.5  # inches: the picture, narrow enough for a phone
@@ -62,7 +63,9 @@ def draw_attention(
         The figure.
 
     Raises:
-        ValueError: other than three of each.
+        TypeError, IndexError: a place that is not 0, 1 or 2.
+        ValueError: other than three of each, a weight that is not from 0 to 1 or not 0
+            where the key is hidden, or no key that is not.
 
     Example:
         >>> thirds = [2 / 3, 1 / 3, 0.0]
@@ -71,9 +74,8 @@ def draw_attention(
         >>> "2/3" in [text.get_text() for text in fig.axes[0].texts]
         True
     """
-    columns = list(zip(words, keys, scores, weights, values, strict=True))
-    if len(columns) != 3:
-        raise ValueError(f"three tokens fit the picture, got {len(columns)}")
+    columns = _columns(words, keys, scores, weights, values)
+    place = check_index("place", place, len(columns))
     fig = Figure(figsize=(WIDE, HIGH))
     ax = fig.add_axes((0, 0, 1, 1))
     ax.set(xlim=(0, WIDE), ylim=(HIGH, 0))
@@ -87,6 +89,23 @@ def draw_attention(
     _draw_query(ax, x, query, [score is not None for score in scores])
     _draw_way_back(ax, x, found)
     return fig
+
+
+def _columns(words, keys, scores, weights, values) -> list[tuple]:
+    """Check three tokens, and give what stands below each."""
+    lists = words, keys, scores, weights, values
+    sizes = [len(entries) for entries in lists]
+    if sizes != [3] * 5:
+        found = "{} words, {} keys, {} scores, {} weights, {} values".format(*sizes)
+        raise ValueError(f"three tokens fit the picture, got {found}")
+    if all(score is None for score in scores):
+        raise ValueError("every key is hidden, at least 1 must be seen")
+    for number, (score, weight) in enumerate(zip(scores, weights, strict=True)):
+        if not 0 <= weight <= 1 + 1e-6:  # the rounding of a softmax
+            raise ValueError(f"weight {number} must be from 0 to 1, got {weight}")
+        if weight > 0 and score is None:
+            raise ValueError(f"key {number} is hidden, its weight is {weight}, not 0")
+    return list(zip(*lists, strict=True))
 
 
 def _draw_token(ax, x, word, key, score, weight, value, target: float) -> None:

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation, Text
+
+from lib.checks import check_finite
 
 # Where a name may stand about its point: right, left, above, below, then the corners.
 SIDES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)])
@@ -34,7 +37,8 @@ def label_points(
         The n names.
 
     Raises:
-        ValueError: other numbers of points, names and colours.
+        ValueError: other numbers of points, names and colours, or a point that is not
+            finite.
 
     Example:
         >>> import matplotlib.pyplot as plt
@@ -45,6 +49,11 @@ def label_points(
         >>> plt.close(fig)
     """
     points = np.asarray(points, dtype=float).reshape(-1, 2)
+    texts, colors = list(texts), list(colors)
+    if not len(points) == len(texts) == len(colors):
+        found = f"{len(points)} points, {len(texts)} names, {len(colors)} colours"
+        raise ValueError(f"one of each is needed, got {found}")
+    check_finite("points", torch.from_numpy(points))
     ax.figure.canvas.draw()  # from here on the axes have their size
     dots = ax.transData.transform(points)  # [n, 2], pixels
     taken = [np.concatenate([dot - 6, dot + 6]) for dot in dots]
@@ -52,6 +61,7 @@ def label_points(
     for point, dot, text, color in zip(points, dots, texts, colors, strict=True):
         line = {"arrowstyle": "-", "color": color, "lw": 0.4, "shrinkA": 0}
         style = {"textcoords": "offset points", "ha": "center", "va": "center"}
+        style["parse_math"] = False  # a dollar in a word is a dollar
         label = ax.annotate(
             text, point, (0, 0), color=color, size=fontsize, arrowprops=line, **style
         )

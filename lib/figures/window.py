@@ -5,8 +5,9 @@ The picture is SVG, written here: a few thousand bytes, for the many frames of a
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from urllib.parse import quote
 
+from lib.checks import check_integer, check_size, number
+from lib.figures.pictures import picture, svg_source
 from lib.figures.style import COLORS, GREY
 
 WIDTH, HEIGHT = 460, 470  # of the canvas, in pixels of a page
@@ -48,9 +49,11 @@ def window_frame(
         An `<img>` element for `lib.interactive`, which shrinks with a narrow page.
 
     Raises:
+        TypeError: a place or a window that is no integer.
         IndexError: a place that the sentence does not have.
         KeyError: the middle word has no point.
-        ValueError: alt is empty, or arrows without a window.
+        ValueError: alt is empty, arrows without a place, a window below 0, a step that
+            is not finite, or a point beyond ±3.3.
 
     Example:
         >>> points = {"in": (1, 0), "the": (0, 1)}
@@ -60,43 +63,46 @@ def window_frame(
         >>> len(frame) < 2_500
         True
     """
-    if not alt.strip():
-        raise ValueError("alt is empty: say what one sees in the picture")
-    if place is None and (pulls or pushes):
-        raise ValueError("pulls and pushes move the word at a place, and place is None")
-    if place is not None and not 0 <= place < len(words):
-        raise IndexError(f"place {place} is outside the sentence of {len(words)} words")
-    moved = None if place is None else words[place]
-    arrows, end = _arrows(points[moved], pulls, pushes) if moved else ("", None)
-    places = {**points, moved: end} if moved else points
+    _check_window(words, points, place, window, len(pulls) + len(pushes))
+    moved, arrows, places = None, "", points
+    if place is not None:
+        moved = words[place]
+        arrows, end = _arrows(points[moved], pulls, pushes)
+        places = {**points, moved: end}
     body = _sentence(words, place, window) + _plane(note) + _dots(places, moved)
-    drawn = _svg(body + arrows)
-    return (
-        f'<img alt="{escape(alt)}" width="{WIDTH}" height="{HEIGHT}" '
-        f'style="max-width:100%;height:auto" src="data:image/svg+xml,{drawn}">'
-    )
+    return picture(svg_source(_svg(body + arrows)), alt, WIDTH, HEIGHT)
+
+
+def _check_window(words, points, place, window: int, arrows: int) -> None:
+    check_size("window", window, at_least=0)
+    if place is None and arrows:
+        raise ValueError("pulls and pushes move the word at a place, and place is None")
+    if place is not None and not 0 <= check_integer("place", place) < len(words):
+        raise IndexError(f"place {place} is outside the sentence of {len(words)} words")
+    for word, (x, y) in points.items():
+        if not max(abs(x), abs(y)) <= REACH:
+            raise ValueError(f"{word!r} at ({x:.3g}, {y:.3g}) is beyond ±{REACH}")
 
 
 def _svg(body: str) -> str:
     heads = HEAD.format("pull", COLORS["green"]) + HEAD.format(
         "push", COLORS["vermillion"]
     )
-    text = (
+    return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' "
         f"font-family='sans-serif' font-size='15' fill='none'>{heads}{body}</svg>"
     )
-    return quote(text, safe=" /=:;,'()-.")
 
 
 def _sentence(words: Sequence[str], place: int | None, window: int) -> str:
     """Write the sentence in lines, the window's words in bold."""
     lines: list[list[str]] = [[]]
     length = 0
-    for number, word in enumerate(words):
+    for at, word in enumerate(words):
         if length + len(word) > LETTERS:
             lines.append([])
             length = 0
-        style = _style(None if place is None else abs(number - place), window)
+        style = _style(None if place is None else abs(at - place), window)
         lines[-1].append(f"<tspan {style}>{escape(word)}</tspan>")
         length += len(word) + 1
     return "".join(
@@ -160,7 +166,5 @@ def _arrows(
 
 def _pixels(point: Step) -> tuple[float, float]:
     """Turn a point of the plane into pixels from the upper left."""
-    return (
-        round(CENTER[0] + UNIT * point[0], 1),
-        round(CENTER[1] - UNIT * point[1], 1),
-    )
+    x, y = (number("a step", float(value)) for value in point)
+    return round(CENTER[0] + UNIT * x, 1), round(CENTER[1] - UNIT * y, 1)

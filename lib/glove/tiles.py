@@ -32,7 +32,7 @@ def cut_into_tiles(
 
     Raises:
         ValueError: a table that is not square, holds no pair, or holds a count that is
-            negative or not finite.
+            negative or, in fp32, not finite.
 
     Example:
         >>> counts = torch.tensor([[0.0, 100.0], [100.0, 0.0]])
@@ -43,14 +43,15 @@ def cut_into_tiles(
     side, size = check_size("tile", side), len(counts)
     if tuple(counts.shape) != (size, size):
         raise ValueError(f"counts must be square, got {tuple(counts.shape)}")
+    counts = counts.float()  # before the checks: what the steps compute with
     rows, columns, x = (values.cpu() for values in nonzero_counts(counts))
     if len(x) == 0:
         raise ValueError("counts hold no pair: every entry is 0")
     if counts.layout == torch.strided:
         words = place.argsort()
-        cells = _cut_dense(counts.cpu().float()[words][:, words], side)
+        cells = _cut_dense(counts.cpu()[words][:, words], side)
     else:
-        cells = _cut_sparse(place[rows], place[columns], x.float(), size, side)
+        cells = _cut_sparse(place[rows], place[columns], x, size, side)
     return [
         (down, right, position, x.log(), glove_weight(x, x_max, alpha))
         for down, right, position, x in cells

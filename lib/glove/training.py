@@ -52,11 +52,11 @@ def train_glove(
     Raises:
         TypeError: a size or a seed that is no integer.
         ValueError: a size or a rate out of range, or a table that is not square, holds
-            no pair, or holds a count that is negative or not finite.
+            no pair, or holds a count that is negative or, in fp32, not finite.
         FloatingPointError: the rate is too large: the vectors have overflowed, or fit
-            worse than all zeros would, by more than a factor e in a typical count. (The
-            released program clips each gradient to ±100 and skips what is not finite;
-            it returns huge vectors without a word.)
+            worse than at the start and than all zeros would, by more than a factor e in
+            a typical count. (The released program clips each gradient to ±100 and skips
+            what is not finite; it returns huge vectors without a word.)
 
     Source:
         Pennington et al. 2014, section 4.2; stanfordnlp/GloVe, `src/glove.c`;
@@ -77,13 +77,13 @@ def train_glove(
     tiles = [(*t[:2], *(values.to(device) for values in t[2:])) for t in tiles]
     tables = [parameter.detach().clone() for parameter in model.parameters()]
     sums = [torch.ones_like(table) for table in tables]
-    place, losses = place.to(device), []
+    place, losses, start = place.to(device), [], _total_loss(tables, tiles)
     for epoch in range(1, epochs + 1):
         losses.append(_epoch(tables, sums, tiles, lr, generator))
         if after_epoch is not None:
             after_epoch(epoch, (tables[0] + tables[1])[place])
     if epochs > 0:
-        _check_fit(tables, tiles, lr)
+        _check_fit(tables, tiles, lr, start)
     for parameter, table in zip(model.parameters(), tables, strict=True):
         parameter.data.copy_(table[place])
     return model, losses
@@ -109,18 +109,28 @@ def _epoch(
     return loss
 
 
-def _check_fit(tables: list[Tensor], tiles: list[Tile], lr: float) -> None:
-    """Refuse parameters that fit far worse than zeros do: the last step counts too."""
-    misses = (_miss(tables, tile) for tile in tiles)
-    loss = math.fsum((pull * gap).sum().item() for pull, gap in misses)
+def _check_fit(
+    tables: list[Tensor], tiles: list[Tile], lr: float, start: float
+) -> None:
+    """Refuse parameters that fit far worse than the start: the last step counts too.
+
+    A start may fit worse than zeros do, in a narrow table above all.
+    """
+    loss = _total_loss(tables, tiles)
     zeros = math.fsum((f * log_x.square()).sum().item() for *_, log_x, f in tiles)
     weight = math.fsum(f.sum().item() for *_, f in tiles)
-    if not loss <= zeros + weight:
+    if not loss <= max(start, zeros) + weight:
         raise FloatingPointError(
-            f"after the last step the loss is {loss / weight:.3g} a unit of weight, "
-            f"with all parameters 0 it is {zeros / weight:.3g}: the steps are too "
-            f"long, try a smaller lr than {lr}"
+            f"after the last step the loss is {loss / weight:.3g} a unit of weight, at "
+            f"the start it was {start / weight:.3g}, with all parameters 0 it is "
+            f"{zeros / weight:.3g}: the steps are too long, try a smaller lr than {lr}"
         )
+
+
+def _total_loss(tables: list[Tensor], tiles: list[Tile]) -> float:
+    """Sum the weighted squared misses over all pairs."""
+    misses = (_miss(tables, tile) for tile in tiles)
+    return math.fsum((pull * gap).sum().item() for pull, gap in misses)
 
 
 def _miss(tables: list[Tensor], tile: Tile) -> tuple[Tensor, Tensor]:

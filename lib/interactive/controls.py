@@ -14,6 +14,7 @@ from html import escape
 
 import ipywidgets as widgets
 
+from lib.checks import check_size
 from lib.interactive.frames import check_frames
 
 # The book's style sheet shows this note on a built page, and hides the dead control.
@@ -140,9 +141,13 @@ def switched_slider(
     """
     if len(rows) < 2:
         raise ValueError(f"2 or more rows are needed, got {len(rows)}")
-    for frames in rows.values():
+    for name, frames in rows.items():
         check_frames(frames, at_least=2)
-        names = _names(values, len(frames))
+        if len(frames) != len(values):
+            raise ValueError(
+                f"{len(values)} values for {len(frames)} frames of {name!r}"
+            )
+    names = _names(values, len(values))
     slider = _slider(label, names, start)
     menu = widgets.Dropdown(**_control(switch, _names(list(rows), len(rows)), 0))
     stacks = [_stack(frames, slider.index) for frames in rows.values()]
@@ -233,6 +238,7 @@ def progress_bar(total: int, label: str) -> tuple[widgets.HBox, Callable]:
         step number `step`, counted from 0, is done.
 
     Raises:
+        TypeError: total is no integer.
         ValueError: total is below 1, or an empty label.
 
     Example:
@@ -242,8 +248,7 @@ def progress_bar(total: int, label: str) -> tuple[widgets.HBox, Callable]:
         >>> bar.value, text.value
         (1, '1 of 2, loss 2.3')
     """
-    if total < 1:
-        raise ValueError(f"total must be at least 1, got {total}")
+    total = check_size("total", total)
     bar = widgets.IntProgress(value=0, max=total, **_described(label, width="24rem"))
     text = widgets.Label(f"0 of {total}")
 

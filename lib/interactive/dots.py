@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from urllib.parse import quote
+
+from lib.checks import number
+from lib.figures import picture, svg_source
 
 WIDTH, HEIGHT = 640, 420  # pixels of the page
 LINE, LETTER = 22, 10  # pixels: a label's height, and the width of one letter
@@ -30,8 +32,8 @@ def dots_frame(
         An `<img>` element that shrinks with a narrow page.
 
     Raises:
-        ValueError: an empty alt, other numbers of points and groups, or a point that
-            lies beyond `reach`.
+        ValueError: an empty alt, other numbers of points and groups, a `reach` that is
+            not above 0, or a point that lies beyond it.
         KeyError: a group without a style.
 
     Example:
@@ -39,8 +41,12 @@ def dots_frame(
         >>> frame[:42]
         '<img alt="a dot" width="640" height="420" '
     """
-    if not alt.strip():
-        raise ValueError("alt is empty: say what one sees in the frame")
+    number("reach", reach, above=0)
+    if len(points) != len(groups):
+        raise ValueError(f"{len(points)} points for {len(groups)} groups")
+    unknown = [name for name in dict.fromkeys(groups) if name not in styles]
+    if unknown:
+        raise KeyError(f"groups without a style: {unknown}")
     places = [_pixel(point, reach) for point in points]
     marks, ends = [], {}
     for name, (color, filled) in styles.items():
@@ -48,9 +54,6 @@ def dots_frame(
         if own:
             marks.append(_marks(own, color, filled))
             ends[name] = max(x for x, _ in own), sum(y for _, y in own) / len(own)
-    unknown = sorted(set(groups) - set(styles))
-    if unknown:
-        raise KeyError(f"groups without a style: {unknown}")
     texts = [_text(name, at, styles[name][0]) for name, at in _apart(ends).items()]
     return _image("".join(marks + texts), alt)
 
@@ -64,6 +67,7 @@ def _pixel(point: Sequence[float], reach: float) -> tuple[int, int]:
 
 
 def _marks(places: Sequence[tuple[int, int]], color: str, filled: bool) -> str:
+    color = escape(color)
     look = f"fill='{color}'" if filled else f"fill='none' stroke='{color}'"
     dots = "".join(f"<circle cx='{x}' cy='{y}' r='6'/>" for x, y in places)
     return f"<g {look} stroke-width='2' opacity='.75'>{dots}</g>"
@@ -88,7 +92,7 @@ def _apart(ends: Mapping[str, tuple[float, float]]) -> dict:
 def _text(name: str, at: tuple[float, float], color: str) -> str:
     x, y = at
     return (
-        f"<text x='{x:.0f}' y='{y + 6:.0f}' fill='{color}' stroke='white' "
+        f"<text x='{x:.0f}' y='{y + 6:.0f}' fill='{escape(color)}' stroke='white' "
         f"stroke-width='3' paint-order='stroke'>{escape(name)}</text>"
     )
 
@@ -98,8 +102,4 @@ def _image(drawn: str, alt: str) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' "
         f"font-family='DejaVu Sans,sans-serif' font-size='18'>{drawn}</svg>"
     )
-    data = quote(svg, safe=" ='/:.,-")
-    return (
-        f'<img alt="{escape(alt)}" width="{WIDTH}" height="{HEIGHT}" '
-        f'style="max-width:100%;height:auto" src="data:image/svg+xml,{data}">'
-    )
+    return picture(svg_source(svg), alt, WIDTH, HEIGHT)

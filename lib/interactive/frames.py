@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from lib.figures import picture
+
 PIXELS_PER_INCH = 108  # of the page: figures.WIDTH is as wide as its text
 TOLERANCE = 0.02  # inches that a line's own thickness may reach beyond the canvas
 
@@ -36,8 +38,6 @@ def figure_frame(fig: Figure, alt: str, dpi: int = 144) -> str:
         >>> figure_frame(fig, "an empty canvas")[:55]
         '<img alt="an empty canvas" width="216" height="108" sty'
     """
-    if not alt.strip():
-        raise ValueError("alt is empty: say what one sees in the figure")
     _check_canvas(fig)
     buffer = io.BytesIO()
     with plt.rc_context({"savefig.bbox": None}):
@@ -47,10 +47,7 @@ def figure_frame(fig: Figure, alt: str, dpi: int = 144) -> str:
         round(PIXELS_PER_INCH * inches) for inches in fig.get_size_inches()
     )
     data = base64.b64encode(buffer.getvalue()).decode()
-    return (
-        f'<img alt="{escape(alt)}" width="{width}" height="{height}" '
-        f'style="max-width:100%;height:auto" src="data:image/png;base64,{data}">'
-    )
+    return picture(f"data:image/png;base64,{data}", alt, width, height)
 
 
 def _check_canvas(fig: Figure) -> None:

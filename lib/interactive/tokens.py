@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lib.byte_pairs import BYTES, read_token, readable, write_token
+from lib.byte_pairs import BYTES, read_token, readable, text_bytes, write_token
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -34,6 +34,13 @@ _RULES = [
         "use_regex": True,
     },
 ]
+_NOT_PLAIN = (  # settings of a model, under which it cuts otherwise
+    "dropout",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "byte_fallback",
+    "ignore_merges",
+)
 
 
 def token_boxes(
@@ -52,6 +59,7 @@ def token_boxes(
         A `<div>` with its own style.
 
     Raises:
+        TypeError: a token that is not bytes.
         ValueError: ids of another length.
 
     Example:
@@ -64,9 +72,12 @@ def token_boxes(
 def _list(tokens, ids=None, marked=()) -> str:
     if ids is not None and len(ids) != len(tokens):
         raise ValueError(f"{len(ids)} ids for {len(tokens)} tokens")
-    numbers = (
-        [""] * len(tokens) if ids is None else [f" <small>{i}</small>" for i in ids]
-    )
+    for place, token in enumerate(tokens):
+        if not isinstance(token, bytes):
+            raise TypeError(f"tokens must be bytes, token {place} is {token!r}")
+    numbers = [""] * len(tokens)
+    if ids is not None:
+        numbers = [f" <small>{escape(str(number))}</small>" for number in ids]
     boxes = [
         f"<li{' class=new' if token in marked else ''}>"
         f"<span>{escape(readable(token))}</span>{number}</li>"
@@ -92,7 +103,8 @@ def live_tokens(tokenizer: "Tokenizer", text: str, examples: Mapping[str, str]) 
         HTML, the same for the same arguments on every machine.
 
     Raises:
-        ValueError: a tokenizer of another make, a text that is too long.
+        ValueError: a tokenizer of another make, a text that is too long, or half a
+            surrogate pair in one.
 
     Source: GPT-2's `encoder.py` (Radford et al. 2019); tokenizers 0.23.3, `Digits` and
         `ByteLevel`.
@@ -100,13 +112,14 @@ def live_tokens(tokenizer: "Tokenizer", text: str, examples: Mapping[str, str]) 
     longest = max(map(len, (text, *examples.values())))
     if longest > _LONGEST:
         raise ValueError(f"a text has {longest} characters, {_LONGEST} are allowed")
+    sizes = [len(text_bytes(one)) for one in (text, *examples.values())]
     settings, merges = _pack(tokenizer)
     found = tokenizer.encode(text)
     tokens = [
         token.encode() if token in settings["special"] else read_token(token)
         for token in found.tokens
     ]
-    counts = len(text), len(text.encode()), len(tokens)
+    counts = len(text), sizes[0], len(tokens)
     said = "{} characters, {} bytes, {} tokens.".format(*counts)
     data = json.dumps(settings).replace("<", "\\u003c")
     return "\n".join(
@@ -163,6 +176,11 @@ def _pack(tokenizer: "Tokenizer") -> tuple[dict, str]:
 
 def _check_rules(parts: dict) -> None:
     """Refuse a tokenizer that cuts by other rules than the script."""
+    model = parts["model"]
+    other = [setting for setting in _NOT_PLAIN if model.get(setting)]
+    if model["type"] != "BPE" or other:
+        found = ", ".join([model["type"], *other])
+        raise ValueError(f"the model must be plain BPE, got {found}")
     if parts["normalizer"]:
         raise ValueError(f"no normaliser, got {parts['normalizer']['type']}")
     rules = (parts["pre_tokenizer"] or {}).get("pretokenizers", [])

@@ -12,6 +12,7 @@
   const ANSWERS = 8; // rows of a table of answers
   const COMPLETIONS = 8; // words that are offered while one is typed
   const ON_MAP = 60; // points that a map may hold
+  const COMMAS = 4; // pieces of a list that may be one word, such as 1,000,000
   const MINUS = "\u2212";
 
   // ---- Numbers ------------------------------------------------------------------
@@ -533,19 +534,24 @@
       throw unknown(input, input.value);
     }
 
+    /** Read a list of words, some of which may hold a comma themselves: 1,000. */
     function rowsInList() {
       const input = field("words");
-      const parts = input.value.split(",").filter((part) => part.trim());
-      if (!parts.length)
-        throw new Problem(input, [
-          "Please type the words of the map, with commas between.",
-        ]);
-      const rows = parts.map((part) => {
-        const row = table.find(part);
-        if (row === undefined) throw unknown(input, part);
-        return row;
-      });
-      return [...new Set(rows)];
+      const parts = input.value.split(",");
+      const rows = new Set();
+      for (let n = 0; n < parts.length; n++) {
+        if (!parts[n].trim()) continue;
+        let end = Math.min(n + COMMAS, parts.length);
+        let row;
+        for (; end > n && row === undefined; end--)
+          row = table.find(parts.slice(n, end).join(","));
+        if (row === undefined) throw unknown(input, parts[n]);
+        rows.add(row);
+        n = end;
+      }
+      if (rows.size) return [...rows];
+      const ask = "Please type the words of the map, with commas between.";
+      throw new Problem(input, [ask]);
     }
 
     // -- What is answered

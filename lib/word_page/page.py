@@ -32,8 +32,8 @@ def analogy_machine(
 
     Raises:
         TypeError: a word is not a string, or the vectors are not floating point.
-        ValueError: no word, a word twice, another number of vectors than of words, or
-            a row that is not finite.
+        ValueError: no word, a word twice, another number of vectors than of words, a
+            row that is not finite, or an example of other than four words.
 
     Example:
         >>> import torch

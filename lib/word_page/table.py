@@ -51,13 +51,14 @@ def pack_rows(vectors: Tensor) -> Tensor:
 
     Raises:
         TypeError: the vectors are not floating point.
-        ValueError: they are not `[V, d]`, or a row is not finite.
+        ValueError: they are not `[V, d]` with d of 1 or more, or a row is not finite.
 
     Example:
         >>> pack_rows(torch.tensor([[0.5, -1.0], [3e-9, 1e-9], [0.0, 0.0]])).tolist()
         [[64, -127], [127, 42], [0, 0]]
     """
     x = check_vectors("vectors", vectors).detach().double()
+    check_size("the width of the vectors", x.shape[1])
     peak = x.abs().amax(1, keepdim=True)  # [V, 1]
     return (x / peak.where(peak > 0, 1) * LARGEST).round().to(torch.int8)
 
@@ -87,7 +88,8 @@ def packed_text(table: Table, examples: Iterable[Question] = EXAMPLES) -> str:
     a row.
     """
     row = {word: number for number, word in enumerate(table.words)}
-    kept = [[row[word] for word in four] for four in examples if set(four) <= set(row)]
+    asked = [_check_example(example) for example in examples]
+    kept = [[row[word] for word in four] for four in asked if row.keys() >= set(four)]
     words = json.dumps(table.words, ensure_ascii=False, separators=(",", ":"))
     packed = {
         "width": table.vectors.shape[1],
@@ -109,6 +111,12 @@ def _check_words(words: Sequence[str]) -> list[str]:
     for row, word in enumerate(words):
         if not isinstance(word, str):
             raise TypeError(f"words must be strings, row {row} is {word!r}")
+    return words
+
+
+def _check_example(words: Sequence[str]) -> Sequence[str]:
+    if isinstance(words, str) or len(words) != 4:
+        raise ValueError(f"an example must be 4 words, got {words!r}")
     return words
 
 

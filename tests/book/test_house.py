@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+import sys
+import tomllib
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -105,6 +107,32 @@ def test_no_import_goes_in_a_circle():
     order = list(TopologicalSorter(rooms).static_order())  # a CycleError names a circle
     assert order.index("checks") < order.index("transformer")
     tuple(TopologicalSorter(graph).static_order())
+
+
+def test_importing_lib_needs_its_dependencies_alone():
+    """The one exception reads the packaged model, with that file's two readers."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = project["project"]["dependencies"]
+    allowed = {re.match(r"[\w-]+", line)[0] for line in declared}
+    allowed |= {*sys.stdlib_module_names, "lib"}
+    needed = {
+        name: {module.partition(".")[0] for module in at_import(tree_of(path))}
+        for name, path in MODULES.items()
+    }
+    strangers = {name: found - allowed for name, found in needed.items()}
+    strangers = {name: found for name, found in strangers.items() if found}
+    assert strangers == {"lib.smollm": {"gguf", "tokenizers"}}
+
+
+def at_import(tree: ast.Module) -> set[str]:
+    """Name what is imported as the module is, so not inside functions or an if."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module)
+    return found
 
 
 @pytest.mark.parametrize("room", sorted(r for r in ROOMS if (LIB / r).is_dir()))
