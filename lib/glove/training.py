@@ -53,10 +53,11 @@ def train_glove(
         TypeError: a size or a seed that is no integer.
         ValueError: a size or a rate out of range, or a table that is not square, holds
             no pair, or holds a count that is negative or, in fp32, not finite.
-        FloatingPointError: the rate is too large: the vectors have overflowed, or fit
-            worse than at the start and than all zeros would, by more than a factor e in
-            a typical count. (The released program clips each gradient to ±100 and skips
-            what is not finite; it returns huge vectors without a word.)
+        FloatingPointError: the rate is too large: the vectors have overflowed, or their
+            mean squared error in log X, weighted by f(X), is above that at the start
+            and that of all zeros by more than 1. (The released program clips each
+            gradient to ±100 and skips what is not finite; it returns huge vectors
+            without a word.)
 
     Source:
         Pennington et al. 2014, section 4.2; stanfordnlp/GloVe, `src/glove.c`;
