@@ -21,7 +21,7 @@ EXAMPLES: tuple[Question, ...] = (
     ("good", "better", "bad", "worse"),
     ("go", "went", "come", "came"),
     ("dog", "dogs", "car", "cars"),
-    ("man", "doctor", "woman", "nurse"),
+    ("man", "woman", "doctor", "nurse"),
 )
 
 

@@ -38,7 +38,7 @@ def first_word(box):
 
 
 def test_the_explorer_moves_by_keyboard(page):
-    menu = page.get_by_label("neighbours of", exact=True)
+    menu = page.get_by_label("one word of 24", exact=True)
     box = box_of(page, menu)
     menu.select_option("king")
     assert first_word(box) == "prince"
@@ -53,7 +53,7 @@ def test_the_explorer_moves_by_keyboard(page):
 
 
 def test_the_explorer_moves_by_mouse(page):
-    menu = page.get_by_label("neighbours of", exact=True)
+    menu = page.get_by_label("one word of 24", exact=True)
     box = box_of(page, menu)
     menu.select_option("king")
     menu.click()
