@@ -57,8 +57,8 @@ def train_blocks(
     drawn in pieces of about a million words, some 100 MB, however long it is.
 
     Its loss ends within 1 % of gensim's on 5,000 words and on 200,000, and 2.5 % above
-    it on a million words that occur three times each: a block shares its negatives, and
-    so pushes a rare word less often (`benchmarks/results/word2vec.json`).
+    it on a million words in a text of three million (generated texts, three seeds;
+    `benchmarks/results/word2vec.json`).
 
     Args:
         sentences, counts, settings, device, evaluation: as for `train_autograd`.
