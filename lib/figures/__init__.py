@@ -1,6 +1,7 @@
 """The book's figures: one style, attention, pairs of features, frames in SVG."""
 
 from lib.figures.attention import draw_attention
+from lib.figures.ids import ids_frame
 from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
 from lib.figures.pictures import picture, svg_source
 from lib.figures.points import label_points
@@ -26,6 +27,7 @@ __all__ = [
     "draw_dials",
     "draw_layouts",
     "draw_matrix",
+    "ids_frame",
     "label_ends",
     "label_points",
     "picture",
