@@ -304,7 +304,7 @@ def test_qwen3_vl(rows, side):
     ],
 )
 def test_known_difference_after_a_long_video(model, config, tokens_per_second):
-    """transformers 5.24.0 resumes inside the video's time range; we do not.
+    """M10: transformers 5.24.0 resumes inside the video's time range; we do not.
 
     When this fails, transformers has been mended: compare long videos with it above.
     """
@@ -327,6 +327,7 @@ def ids(row, **options):
 
 
 def test_an_image_has_no_time():
+    """M1: huggingface/transformers#45325."""
     t, h, w = [0, 1, 1, 1, 1, 3], [0, 1, 1, 2, 2, 3], [0, 1, 2, 1, 2, 3]
     row = [text(1), image(2, 2), text(1)]
     assert ids(row, tokens_per_second=4) == ([t, h, w], -2)
@@ -334,13 +335,27 @@ def test_an_image_has_no_time():
 
 
 def test_seconds_are_multiplied_before_they_are_rounded_down():
+    """M3: huggingface/transformers#48669."""
     row = [text(1), video(4, 1, 1, 0.5), text(1)]
     assert ids(row, tokens_per_second=2)[0][0] == [0, 1, 2, 3, 4, 5]
     assert ids(row, tokens_per_second=3)[0][0] == [0, 1, 2, 4, 5, 6]
     assert ids(row, tokens_per_second=3)[1] == 1
 
 
+def test_frames_that_follow_fast_share_all_three_numbers():
+    """At 8 sampled pictures a second a frame is a quarter of one, half a position."""
+    row = [video(6, 1, 2, 0.25), text(1)]
+    (t, h, w), _ = ids(row, tokens_per_second=2)
+    assert t == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
+    assert h[:12] == [0] * 12
+    assert w[:12] == [0, 1] * 6
+    model, config = Qwen2_5_VLModel, Qwen2_5_VLConfig()
+    theirs, _ = rope_index(model, config, [row], tokens_per_second=2)
+    assert theirs[:, 0, :12].tolist() == [t[:12], h[:12], w[:12]]
+
+
 def test_nothing_is_remembered_from_one_batch_to_the_next():
+    """M5: huggingface/trl#5088."""
     mrope_position_ids(**inputs([[image(2, 2), text(2)]]))
     positions, delta = mrope_position_ids(torch.zeros(3, 5, dtype=torch.int64))
     assert torch.equal(positions, torch.arange(5).expand(3, 3, 5))
@@ -348,6 +363,7 @@ def test_nothing_is_remembered_from_one_batch_to_the_next():
 
 
 def test_each_row_has_its_own_delta():
+    """M7: Blaizzy/mlx-vlm#1095."""
     rows = [[text(6)], [image(2, 2), text(2)], [text(1), video(5, 1, 1)], [pad(6)]]
     positions, delta = mrope_position_ids(**inputs(rows))
     assert delta.tolist() == [[0], [-2], [0], [0]]
@@ -360,6 +376,7 @@ def test_each_row_has_its_own_delta():
 
 
 def test_grids_are_taken_in_order():
+    """M13: Blaizzy/mlx-vlm#1282."""
     row = [text(2), image(2, 2), text(2), image(2, 3), text(2)]
     t = [0, 1, *[2] * 4, 4, 5, *[6] * 6, 9, 10]
     assert ids(row)[0][0] == t
@@ -686,7 +703,7 @@ def test_rotated_heads_equal_transformers(name, rotate):
     ],
 )
 def test_which_axis_each_pair_reads(section, interleaved, ribbon):
-    """Move one axis at a time and see which pairs turn."""
+    """M9, alibaba/MNN#4133: move one axis at a time and see which pairs turn."""
     inv_freq = rope_inv_freq(2 * sum(section))
     still, _ = mrope_cos_sin(torch.zeros(3, 1).long(), inv_freq, section, interleaved)
     seen = [""] * sum(section)
@@ -709,7 +726,7 @@ def test_equal_rows_are_rope(section, interleaved):
 
 
 def test_a_part_of_the_head_may_stay():
-    """Section [2, 1, 1] turns 8 channels of a head of 16; the others pass."""
+    """B6, maxtext#4615: section [2, 1, 1] turns 8 channels of 16; the others pass."""
     generator = torch.manual_seed(0)
     x = torch.randn(2, 3, 5, 16, generator=generator)
     positions = torch.randint(1, 50, (3, 2, 5), generator=generator)
@@ -721,6 +738,7 @@ def test_a_part_of_the_head_may_stay():
 
 
 def test_the_text_row_is_left_to_the_caller():
+    """M11: huggingface/transformers#40490."""
     three = torch.randint(0, 50, (3, 2, 5), generator=torch.manual_seed(0))
     four = torch.cat([torch.arange(5).expand(1, 2, 5), three])
     inv_freq = rope_inv_freq(8)

@@ -79,8 +79,10 @@ def mrope_position_ids(
     so far, over all axes, + 1. Grids are read in order, row after row of the batch.
 
     Qwen2-VL takes the defaults: one frame later is one position later. Qwen2.5-VL adds
-    tokens_per_second from its config and seconds_per_grid from its processor. Qwen3-VL
-    needs split_frames: each frame is a grid, and its time is written before it as text.
+    tokens_per_second from its config and seconds_per_grid from its processor, which is
+    the seconds from one frame to the next; where their product is below 1, frames share
+    all three numbers. Qwen3-VL needs split_frames: each frame is a grid of its own, and
+    its time is written before it as text.
 
     How many tokens a grid has decides what comes out, so types and grids are read on
     the host: this is for the input side of a model, not for compiled or mapped code.
