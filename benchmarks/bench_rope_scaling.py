@@ -28,6 +28,7 @@ from benchmarks.common import keep_freed_memory, machine, save, table
 from lib import rope_scaling as scaling
 from lib.corpus import load_kjv
 from lib.kv_cache import KVCache
+from lib.model_facts import PHI3_LONGROPE
 from lib.smollm import load_smollm2
 from lib.tied_head import tied_cross_entropy
 
@@ -40,13 +41,7 @@ NAMES += ["hugo", "wendy", "igor"]
 LAST = 16  # queries at the end of a piece whose attention is measured
 IN_FULL = ("untouched", "YaRN")  # how the long text is read
 UNCOUNTED = -100
-
-# The list for long texts of Phi-3-mini-128k: 48 pairs, base 1e4, 4,096 to 131,072.
-PHI3 = [1.03, 1.05, 1.05, 1.08, 1.23, 1.23, 1.3, 1.45, 1.6, 1.65, 1.9, 2.86, 3.69, 5.42]
-PHI3 += [5.49, 5.49, 9.09, 11.58, 15.66, 15.77, 15.79, 18.36, 21.99, 23.08, 30.01]
-PHI3 += [32.35, 32.59, 35.56, 39.95, 53.84, 56.2, 57.95, 59.29, 59.77, 59.92, 61.19]
-PHI3 += [61.96, 62.5, 63.37, 63.48, 63.48, 63.66, 63.85, 64.08, 64.76, 64.8]
-PHI3 += [64.81, 64.81]
+PHI3 = PHI3_LONGROPE["long_factor"]  # from 4,096 tokens to 131,072
 
 
 def like_phi3() -> list[float]:
