@@ -140,6 +140,12 @@ class RotaryEmbedding(nn.Module):
         max_position_embeddings: the length in that configuration, where it is needed.
         layout: "interleaved" (pairs 2i, 2i + 1) or "half" (pairs i, i + r/2).
 
+    Attributes:
+        inv_freq: the frequencies, float64 `[r/2]`, radians a token; those at the
+            configuration's length where they depend on it.
+        rotary_dim: features of a head that are rotated, r.
+        attention_factor: what cos and sin are multiplied by, a float.
+
     Raises:
         ValueError: a width without pairs, an unknown layout or type, a number out of
             its range.

@@ -129,9 +129,11 @@ class SkipGram(_TwoTables):
     """Predict the neighbours of a word from the word.
 
     Args:
-        vocab_size, dim, generator, sparse, start: V, d, the source of chance of the
-            start, whether lookups give the tables sparse gradients, and the start's
-            width: word vectors are uniform within ± start / d at first.
+        vocab_size: words, V.
+        dim: width of a vector, d.
+        generator: the source of chance of the start; torch's own if None.
+        sparse: whether lookups give the tables sparse gradients.
+        start: word vectors are uniform within ± start / d at first.
 
     Raises:
         ValueError: a size below 1.

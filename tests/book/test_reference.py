@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from book_extension import list_sources
 from bs4 import BeautifulSoup
 from build import HTML
+
+from lib.transformer import PRESETS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "appendices").glob("e_api_*.md"))
@@ -19,6 +22,8 @@ ROOMS = [
     if line.startswith(".. automodule::")
 ]
 VARIADIC = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+# Four parameters or more and one text, unless it sends the reader elsewhere.
+SHARED = re.compile(r"^ +\w+(?:, \w+){3,}:\s+(?!as (?:for|in)\b|those of\b)", re.M)
 FIELDS = {"Parameters", "Returns", "Raises", "Yields", "Source", "Type"}
 
 
@@ -84,6 +89,18 @@ def test_each_parameter_is_described(entries):
         if is_called(thing)
     }
     assert {name: some for name, some in missing.items() if some} == {}
+
+
+def test_no_text_is_shared_by_four_parameters():
+    for path in sorted((ROOT / "lib").rglob("*.py")):
+        assert not SHARED.search(path.read_text("utf-8")), path
+    assert SHARED.search("    a, b, c, d: V, d, a seed and a width.")
+    assert not SHARED.search("    a, b, c, d: as for `SkipGram`.")
+
+
+def test_the_presets_are_listed():
+    text = (ROOT / "appendices" / "e_api_models.md").read_text("utf-8")
+    assert [name for name in PRESETS if f'"{name}"' not in text] == []
 
 
 def test_no_field_is_torn(entries):
