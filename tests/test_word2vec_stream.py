@@ -1,6 +1,7 @@
 """`lib.word2vec` on texts read in pieces: folders, stored ids, order, workers."""
 
 import dataclasses
+import math
 import pathlib
 import threading
 
@@ -206,7 +207,7 @@ def test_the_order_of_the_text():
 
 
 @pytest.mark.parametrize(
-    ("words", "shared"), [(1_000, 16), (12, 16), (11, 24), (4, 48), (0.5, 64)]
+    ("words", "shared"), [(1_000, 16), (6, 16), (5.5, 24), (2, 48), (0.25, 64)]
 )
 def test_how_many_negatives_a_block_shares(words, shared):
     assert shared_size(words, block=16) == shared
@@ -296,6 +297,69 @@ def test_a_step_is_the_slow_loop_in_float64_whatever_the_table(monkeypatch):
         block_step(*found, words.int(), mask, negatives.int(), k=2, rate=0.1)
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a.double(), b, atol=1e-5, rtol=1e-5)
+
+
+def one_pair(rate, midway):
+    """Where a center and its fresh negative end, after one update of one pair."""
+    tables = [torch.tensor([[0.0, 0.0], [1.0, -2.0], [0.0, 0.0]]), torch.zeros(3, 2)]
+    words, mask = torch.tensor([[0, 1, 0]]), torch.tensor([[[1.0, 0.0, 0.0]]])
+    block_step(*tables, words.int(), mask, torch.tensor([[2]]).int(), 1, rate, midway)
+    return torch.cat([tables[0][1], tables[1][2]]).double()
+
+
+def in_small_steps(rate, steps=2_000):
+    """The same pair, center and negative moved by turns in many small steps."""
+    v, u = torch.tensor([1.0, -2.0]).double(), torch.zeros(2).double()
+    for _ in range(steps):
+        u = u - rate / steps * torch.sigmoid(v @ u) * v
+        v = v - rate / steps * torch.sigmoid(v @ u) * u
+    return torch.cat([v, u])
+
+
+@pytest.mark.parametrize(("midway", "order"), [(False, 2), (True, 3)])
+def test_midway_follows_small_steps_one_order_further(midway, order):
+    errors = [
+        (one_pair(rate, midway) - in_small_steps(rate))[:2].norm()
+        for rate in (0.02, 0.04)
+    ]
+    assert math.log2(errors[1] / errors[0]) == pytest.approx(order, abs=0.25)
+
+
+def test_midway_is_the_slow_loop_in_float64():
+    generator = torch.Generator().manual_seed(3)
+    tables = [torch.randn(9, 4, generator=generator) for _ in range(2)]
+    words, negatives = torch.tensor([[0, 1, 2, 0]]), [5, 6, 7]  # two centers, 1 and 2
+    mask = torch.tensor([[[1.0, 0, 1, 0], [0, 1, 0, 0]]])  # three pairs
+    table_in, table_out = (table.double() for table in tables)
+    pairs = [(1, 0), (1, 2), (2, 1)]
+    step = torch.zeros(2, 9, 4).double()
+    for center, other in pairs:
+        v, u = table_in[center], table_out[other]
+        slope = 0.1 * (1 - torch.sigmoid(v @ u))
+        step[0, center] += slope * u
+        step[1, other] += slope * v
+        for n in negatives:
+            step[1, n] -= 0.1 * 2 / 3 * torch.sigmoid(v @ table_out[n]) * v
+    for center, _ in pairs:
+        for n in negatives:
+            u = table_out[n] + step[1, n] / 2
+            slope = 0.1 * 2 / 3 * torch.sigmoid(table_in[center] @ u)
+            step[0, center] -= slope * u
+    found = [table.clone() for table in tables]
+    block_step(*found, words.int(), mask, torch.tensor([negatives]).int(), 2, 0.1, True)
+    for a, old, change in zip(found, tables, step, strict=True):
+        torch.testing.assert_close(a.double(), old + change, atol=1e-5, rtol=1e-5)
+
+
+def test_few_visits_for_each_word_are_made_midway(monkeypatch):
+    calls = []
+    steps = lambda *_, midway: calls.append(midway)  # noqa: E731
+    monkeypatch.setattr("lib.word2vec.block_trainer.block_step", steps)
+    for epochs in (1, 1_000):
+        config = dataclasses.replace(SMALL, epochs=epochs, sample=0)
+        calls.clear()
+        train_blocks([range(300)], torch.ones(300), config, group=1_000)
+        assert set(calls) == {epochs == 1}
 
 
 def test_a_path_may_be_text(folder):

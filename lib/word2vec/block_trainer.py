@@ -56,9 +56,8 @@ def train_blocks(
     It goes down the same loss as the others, see `blocks.py`. The text is read and
     drawn in pieces of about a million words, some 100 MB, however long it is.
 
-    Its loss ends within 1 % of gensim's on 5,000 words and on 200,000, and 2.5 % above
-    it on a million words in a text of three million (generated texts, three seeds;
-    `benchmarks/results/word2vec.json`).
+    Its loss ends within 1 % of gensim's or below it, from 5,000 words to a million
+    (generated texts, three seeds; `benchmarks/results/word2vec.json`).
 
     Args:
         sentences, counts, settings, device, evaluation: as for `train_autograd`.
@@ -98,7 +97,8 @@ def train_blocks(
     return run
 
 
-RARELY = 64  # draws of a word, below which they are spread evenly
+# Visits of a word as a negative, below which they are spread evenly and push midway.
+RARELY = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Plan:
     group: int
     shuffle: bool
     workers: int
-    even: bool
+    rarely: bool
 
     @classmethod
     def of(
@@ -141,7 +141,7 @@ class Plan:
             check_size("group", group),
             order == "shuffled",
             check_size("workers", workers),
-            even=words * shared / block < RARELY,
+            rarely=words * shared / block < RARELY,
         )
 
 
@@ -180,7 +180,7 @@ class BlockEpoch:
             source.generator,
             shuffle=plan.shuffle,
         )
-        negatives = source.shared_negatives(len(words), plan.shared, plan.even)
+        negatives = source.shared_negatives(len(words), plan.shared, plan.rarely)
         device = self.masks.device
         return words.to(device), rows.to(device), negatives.to(device)
 
@@ -202,6 +202,7 @@ class BlockEpoch:
             negatives,
             settings.negatives,
             settings.rate(progress),
+            midway=self.plan.rarely,
         )
         if self.on_progress is not None:
             self.on_progress(progress)
