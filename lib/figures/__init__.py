@@ -1,7 +1,7 @@
 """The book's figures: one style, attention, pairs of features, frames in SVG."""
 
 from lib.figures.attention import draw_attention
-from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures.pairs import draw_clocks, draw_layouts
 from lib.figures.pictures import picture, svg_source
 from lib.figures.points import label_points
 from lib.figures.style import (
@@ -22,8 +22,6 @@ __all__ = [
     "SEQUENTIAL",
     "draw_attention",
     "draw_clocks",
-    "draw_dial",
-    "draw_dials",
     "draw_layouts",
     "draw_matrix",
     "label_ends",
