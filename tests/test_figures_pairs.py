@@ -1,12 +1,12 @@
-"""Dials and layouts say with their shapes what their numbers are."""
+"""Clocks and layouts say with their shapes what their numbers are."""
 
 import math
 
 import matplotlib.pyplot as plt
 import pytest
-from matplotlib.patches import Rectangle, Wedge
+from matplotlib.patches import Rectangle
 
-from lib.figures import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures import draw_clocks, draw_layouts
 from lib.figures.pairs import CELL
 
 
@@ -15,34 +15,6 @@ def ax():
     fig, ax = plt.subplots()
     yield ax
     plt.close(fig)
-
-
-@pytest.mark.parametrize(
-    ("key", "query", "degrees"),
-    [(0.0, 1.0, 57.3), (1.0, 0.0, 57.3), (6.0, 6.5, 28.6), (0.0, 3 * math.pi / 2, 90)],
-)
-def test_the_wedge_lies_between_the_hands_the_short_way(ax, key, query, degrees):
-    draw_dial(ax, key, query)
-    (wedge,) = [patch for patch in ax.patches if isinstance(patch, Wedge)]
-    assert wedge.theta2 - wedge.theta1 == pytest.approx(degrees, abs=0.1)
-    middle = math.radians((wedge.theta1 + wedge.theta2) / 2)
-    for hand in (key, query):
-        assert math.cos(middle - hand) == pytest.approx(
-            math.cos(math.radians(degrees) / 2), abs=1e-3
-        )
-
-
-def test_hands_point_at_their_angles(ax):
-    draw_dial(ax, key=math.pi / 2, query=math.pi)
-    key, query = (line.get_xydata()[-1] for line in ax.lines[::2])
-    assert key == pytest.approx([0, 0.75], abs=1e-9)
-    assert query == pytest.approx([-0.95, 0], abs=1e-9)
-
-
-def test_dials_come_in_fours():
-    with pytest.raises(ValueError, match="argument"):
-        draw_dials([0.0] * 3, [0.0] * 4, list("abcd"), "")
-    plt.close("all")
 
 
 def test_a_clock_shows_its_sine_its_cosine_and_its_hand():

@@ -307,6 +307,28 @@ def test_r3_large_integers_stay_apart(dtype):
         assert apart == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "positions"),
+    [(torch.bfloat16, (256, 257)), (torch.float16, (32_766, 32_767))],
+)
+def test_r1_r3_half_precision_would_make_these_two_one(dtype, positions):
+    """The two tests above can fail: cast first, and the positions are equal."""
+    both = torch.tensor(positions)
+    cast_first = (both.to(dtype)[:, None] * rope_inv_freq(64)).cos()
+    assert torch.equal(*cast_first)
+    assert not torch.equal(*rope_cos_sin(both, rope_inv_freq(64))[0])
+
+
+def test_angles_in_fp32_are_off_by_what_the_docstring_says():
+    positions, inv_freq = torch.arange(131_072 - 8192, 131_072), rope_inv_freq(128)
+    true = (positions.double()[:, None] * inv_freq).cos()
+    in_fp32 = (positions.float()[:, None] * inv_freq.float()).cos()
+    error = (in_fp32 - true).abs().amax(0)  # of each pair
+    assert error.max().item() == pytest.approx(0.008, abs=5e-4)
+    assert error.argmax() == 1
+    assert error[0] < 1e-7  # an integer times 1
+
+
 def test_attention_factor_scales_both_tables():
     positions, inv_freq = torch.arange(5), rope_inv_freq(8)
     plain = rope_cos_sin(positions, inv_freq)

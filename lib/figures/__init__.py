@@ -2,7 +2,7 @@
 
 from lib.figures.attention import draw_attention
 from lib.figures.ids import ids_frame
-from lib.figures.pairs import draw_clocks, draw_dial, draw_dials, draw_layouts
+from lib.figures.pairs import draw_clocks, draw_layouts
 from lib.figures.pictures import picture, svg_source
 from lib.figures.points import label_points
 from lib.figures.style import (
@@ -23,8 +23,6 @@ __all__ = [
     "SEQUENTIAL",
     "draw_attention",
     "draw_clocks",
-    "draw_dial",
-    "draw_dials",
     "draw_layouts",
     "draw_matrix",
     "ids_frame",

@@ -1,4 +1,4 @@
-"""Pairs of features as pictures: hands on a dial, and the two layouts side by side."""
+"""Pairs of features as pictures: clocks, and the two layouts side by side."""
 
 import math
 from collections.abc import Sequence
@@ -7,71 +7,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle, Wedge
+from matplotlib.patches import Circle, Rectangle
 
 from lib.figures.style import COLORS, GREY
 
 PAIR_COLORS = [COLORS[name] for name in ("blue", "vermillion", "green", "purple")]
 CELL = 0.42  # half the side of a drawn feature
-
-
-def draw_dial(ax: Axes, key: float, query: float) -> None:
-    """Draw one pair of a key and of a query as hands, and the angle between them.
-
-    Angles count counter-clockwise from the right, as in the formula of a rotation.
-
-    Args:
-        ax: axes to draw in; they keep no frame.
-        key: angle of the key's hand, in radians.
-        query: angle of the query's hand, in radians.
-
-    Example:
-        >>> fig, ax = plt.subplots()
-        >>> draw_dial(ax, key=0.0, query=1.0)
-        >>> plt.close(fig)
-    """
-    _draw_face(ax)
-    turn = math.degrees(query - key) % 360
-    low = key if turn <= 180 else query
-    span = min(turn, 360 - turn)
-    start = math.degrees(low)
-    ax.add_patch(Wedge((0, 0), 0.55, start, start + span, color=GREY, alpha=0.3, lw=0))
-    for angle, color, length in (
-        (key, COLORS["vermillion"], 0.75),
-        (query, COLORS["blue"], 0.95),
-    ):
-        x, y = length * math.cos(angle), length * math.sin(angle)
-        ax.plot([0, x], [0, y], color=color, lw=3, solid_capstyle="round")
-        ax.plot(x, y, "o", color=color, ms=6)
-
-
-def draw_dials(
-    keys: Sequence[float], queries: Sequence[float], titles: Sequence[str], note: str
-) -> Figure:
-    """Draw four pairs as four dials, with a line of text below them.
-
-    Args:
-        keys: four angles of the key's hands, in radians.
-        queries: four angles of the query's hands, in radians.
-        titles: what stands above each dial.
-        note: what stands below all of them.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ValueError: not four of each.
-
-    Example:
-        >>> fig = draw_dials([0, 0, 0, 0], [3, 1, 0.3, 0.1], list("abcd"), "a score")
-        >>> len(fig.axes)
-        4
-        >>> plt.close(fig)
-    """
-    fig, axes = _four_dials(titles, note, names=("key", "query, 3 tokens later"))
-    for ax, key, query in zip(axes, keys, queries, strict=True):
-        draw_dial(ax, key, query)
-    return fig
 
 
 def draw_clocks(angles: Sequence[float], titles: Sequence[str], note: str) -> Figure:

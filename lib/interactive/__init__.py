@@ -1,4 +1,4 @@
-"""Sliders and menus over frames, the frames that they show, and a live tokenizer."""
+"""Sliders and menus over frames, their frames, a live tokenizer and live dials."""
 
 from lib.interactive.controls import (
     choice,
@@ -8,6 +8,7 @@ from lib.interactive.controls import (
     progress_bar,
     switched_slider,
 )
+from lib.interactive.dials import live_dials
 from lib.interactive.dots import dots_frame
 from lib.interactive.frames import figure_frame, table_frame
 from lib.interactive.tokens import live_tokens, token_boxes
@@ -18,6 +19,7 @@ __all__ = [
     "figure_frame",
     "frame_slider",
     "live",
+    "live_dials",
     "live_slider",
     "live_tokens",
     "progress_bar",
