@@ -24,8 +24,8 @@ def minilm_tensors() -> dict[str, Tensor]:
     """Read all tensors of the file, checked and once a process.
 
     Returns:
-        Name → tensor, float32 on the CPU, with the names of transformers' `BertModel`:
-        the table of positions is `embeddings.position_embeddings.weight`, `[512, 384]`.
+        Name → tensor, float32 on the CPU, with the names of transformers' `BertModel`.
+        The table of positions is `embeddings.position_embeddings.weight`, `[512, 384]`.
         The tensors are the same each time: clone before changing one. They take 91 MB.
 
     Raises:
