@@ -1,12 +1,10 @@
-"""Clocks and layouts say with their shapes what their numbers are."""
-
-import math
+"""Layouts say with their shapes what their numbers are."""
 
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.patches import Rectangle
 
-from lib.figures import draw_clocks, draw_layouts
+from lib.figures import draw_layouts
 from lib.figures.pairs import CELL
 
 
@@ -15,28 +13,6 @@ def ax():
     fig, ax = plt.subplots()
     yield ax
     plt.close(fig)
-
-
-def test_a_clock_shows_its_sine_its_cosine_and_its_hand():
-    angle = 2.0
-    fig = draw_clocks([angle, 0.0, 1.0, 3.0], list("abcd"), "position 7")
-    ax = fig.axes[0]
-    cosine, sine, hand = (line.get_xydata() for line in ax.lines[:3])
-    tip = [math.cos(angle), math.sin(angle)]
-    assert cosine.tolist() == [[0, 0], [tip[0], 0]]
-    assert sine.tolist() == [[tip[0], 0], tip]
-    assert hand.tolist() == [[0, 0], tip]
-    colors = {line.get_color() for line in ax.lines[:2]}
-    assert colors == {text.get_color() for text in fig.texts[:2]}
-    assert [ax.get_title() for ax in fig.axes] == list("abcd")
-    plt.close(fig)
-
-
-@pytest.mark.parametrize(("angles", "titles"), [(3, 4), (4, 3), (5, 4)])
-def test_clocks_come_in_fours(angles, titles):
-    with pytest.raises(ValueError, match="argument"):
-        draw_clocks([0.0] * angles, list("abcd")[:titles], "")
-    plt.close("all")
 
 
 def test_layouts_draw_each_feature_twice_and_join_its_two_places(ax):

@@ -1,8 +1,9 @@
 """The book's figures: one style, attention, pairs of features, frames in SVG."""
 
 from lib.figures.attention import draw_attention
+from lib.figures.clocks import clocks_frame, shift_frame
 from lib.figures.ids import ids_frame
-from lib.figures.pairs import draw_clocks, draw_layouts
+from lib.figures.pairs import draw_layouts
 from lib.figures.pictures import picture, svg_source
 from lib.figures.points import label_points
 from lib.figures.style import (
@@ -21,14 +22,15 @@ __all__ = [
     "DIVERGING",
     "GREY",
     "SEQUENTIAL",
+    "clocks_frame",
     "draw_attention",
-    "draw_clocks",
     "draw_layouts",
     "draw_matrix",
     "ids_frame",
     "label_ends",
     "label_points",
     "picture",
+    "shift_frame",
     "svg_source",
     "use_book_style",
     "window_frame",

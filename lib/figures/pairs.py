@@ -1,70 +1,15 @@
-"""Pairs of features as pictures: clocks, and the two layouts side by side."""
+"""Pairs of features as pictures: the two layouts, one above the other."""
 
-import math
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle, Rectangle
+from matplotlib.patches import Rectangle
 
-from lib.figures.style import COLORS, GREY
+from lib.figures.style import COLORS
 
 PAIR_COLORS = [COLORS[name] for name in ("blue", "vermillion", "green", "purple")]
 CELL = 0.42  # half the side of a drawn feature
-
-
-def draw_clocks(angles: Sequence[float], titles: Sequence[str], note: str) -> Figure:
-    """Draw four pairs of one position as hands, each with its sine and its cosine.
-
-    Args:
-        angles: of the four hands, in radians, counter-clockwise from the right.
-        titles: what stands above each clock.
-        note: what stands below all of them.
-
-    Returns:
-        The figure.
-
-    Raises:
-        ValueError: not four of each.
-
-    Example:
-        >>> fig = draw_clocks([0, 1, 2, 3], list("abcd"), "position 7")
-        >>> len(fig.axes)
-        4
-        >>> plt.close(fig)
-    """
-    fig, axes = _four_dials(titles, note, names=("sine", "cosine"))
-    for ax, angle in zip(axes, angles, strict=True):
-        _draw_face(ax)
-        x, y = math.cos(angle), math.sin(angle)
-        ax.plot([0, x], [0, 0], color=COLORS["blue"], lw=5, solid_capstyle="butt")
-        ax.plot([x, x], [0, y], color=COLORS["vermillion"], lw=5, solid_capstyle="butt")
-        ax.plot([0, x], [0, y], color=COLORS["ink"], lw=2, solid_capstyle="round")
-        ax.plot(x, y, "o", color=COLORS["ink"], ms=6)
-    return fig
-
-
-def _four_dials(
-    titles: Sequence[str], note: str, names: tuple[str, str]
-) -> tuple[Figure, list[Axes]]:
-    """Lay out four titled axes, two names in their colours and a line of text."""
-    fig, axes = plt.subplots(2, 2, figsize=(4.6, 5.4))
-    for ax, title in zip(axes.flat, titles, strict=True):
-        ax.set_title(title, loc="center", fontsize=10, pad=4)
-    fig.subplots_adjust(0.02, 0.14, 0.98, 0.94, wspace=0.1, hspace=0.16)
-    text = {"ha": "center", "fontsize": 10, "va": "center"}
-    fig.text(0.27, 0.09, names[0], color=COLORS["vermillion"], **text)
-    fig.text(0.73, 0.09, names[1], color=COLORS["blue"], **text)
-    fig.text(0.5, 0.035, note, **text)
-    return fig, list(axes.flat)
-
-
-def _draw_face(ax: Axes) -> None:
-    ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=GREY, linewidth=1))
-    ax.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), aspect="equal")
-    ax.axis("off")
 
 
 def draw_layouts(ax: Axes, order: Sequence[int]) -> None:
@@ -80,6 +25,7 @@ def draw_layouts(ax: Axes, order: Sequence[int]) -> None:
         ValueError: order is not a permutation of an even number of features, at most 8.
 
     Example:
+        >>> import matplotlib.pyplot as plt
         >>> fig, ax = plt.subplots()
         >>> draw_layouts(ax, [0, 2, 1, 3])
         >>> [text.get_text() for text in ax.texts[:4]]
@@ -115,6 +61,6 @@ def _draw_feature(ax: Axes, x: float, y: float, feature: int) -> None:
 
 
 def _draw_arc(ax: Axes, a: float, b: float, y: float, height: float, color: str):
-    t = np.linspace(0, math.pi, 60)
+    t = np.linspace(0, np.pi, 60)
     x = (a + b) / 2 + (b - a) / 2 * np.cos(t)
     ax.plot(x, y + height * np.sin(t), color=color, lw=2)
