@@ -1,6 +1,8 @@
 """Each fault against its sound form, and both against the library."""
 
+import csv
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,3 +73,15 @@ def test_the_sound_forms_are_the_library_s():
     seen = torch.ones(7, 7).tril().bool()
     found = SOUND["bias"](slopes, places, places)
     assert torch.equal(found[..., seen], ours.reshape(4, 7, 7)[..., seen])
+
+
+def test_every_test_that_the_list_names_exists():
+    tests = Path(__file__).parent
+    path = tests.parent / "lib" / "faults" / "reports.tsv"
+    with path.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    assert len({row["id"] for row in rows}) == len(rows) == 100
+    for row in rows:
+        if row["test"]:
+            file, name = row["test"].split("::")
+            assert f"def {name}(" in (tests / file).read_text("utf-8"), row["id"]
