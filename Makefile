@@ -61,5 +61,5 @@ $(BOOK): $(VENV)/pyvenv.cfg $(ENVIRONMENT)
 	@touch $@
 
 $(DEV): $(BOOK) requirements-dev.txt
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-warn-conflicts -r requirements-dev.txt
 	@touch $@

@@ -237,9 +237,12 @@ def test_ctrl_c_before_an_epoch_leaves_the_old_file(
 def test_ctrl_c_from_outside(folder, tmp_path):
     out = tmp_path / "v.txt"
     command = [sys.executable, "-m", "lib.word2vec", folder, "--out", out, *QUICK]
+    # A run in the background ignores Ctrl-C, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(
         [*command, "--epochs", "1000000"], stderr=subprocess.PIPE, text=True
     )
+    signal.signal(signal.SIGINT, before)
     while not out.exists():
         assert process.poll() is None
         time.sleep(0.05)
