@@ -1,6 +1,7 @@
 """Each fault against its sound form, and both against the library."""
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from lib.alibi import alibi_bias, alibi_slopes
 from lib.faults import CHECKS, FAULTS, SOUND, checks_that_catch
 from lib.rope import apply_rope, rope_cos_sin, rope_inv_freq
+from lib.rope_scaling import dynamic_ntk_inv_freq
 
 # Which checks let a fault through, written by hand from what the fault is.
 HIDDEN = {
@@ -29,6 +31,14 @@ HIDDEN = {
     "cut_first": ["a second a grid"],
     "summed_inside": ["one negative"],
     "scaled_table": ["the same best token"],
+    "old_keys": ["the newest key", "up to the trained length"],
+    "factor_only": ["none given", "the computed one given"],
+    "image_in_time": ["an image first", "after text, an id a second"],
+    "minus_infinity": ["no padding", "padding on the right"],
+    "two_lowest": ["padding on the right", "padding on the left: finite"],
+    "frozen_place": ["shape", "places 1 to 7 learn"],
+    "assigned": ["the weights after loading"],
+    "unchecked_rank": ["five scores"],
 }
 
 
@@ -75,6 +85,65 @@ def test_the_sound_forms_are_the_library_s():
     assert torch.equal(found[..., seen], ours.reshape(4, 7, 7)[..., seen])
 
 
+def ten_checks():
+    """Give the set-up cell of the page's ten checks, and the checks."""
+    page = Path(__file__).parents[1] / "appendices" / "e_museum.ipynb"
+    cells = json.loads(page.read_text("utf-8"))["cells"]
+    heads = ["".join(cell["source"]) for cell in cells]
+    start = next(i for i, head in enumerate(heads) if head.startswith("## Ten checks"))
+    end = next(i for i, head in enumerate(heads) if head.startswith("## All the"))
+    code = [
+        head
+        for head, cell in zip(heads[start:end], cells[start:end], strict=True)
+        if cell["cell_type"] == "code"
+    ]
+    return code[0], code[1:]
+
+
+def test_ten_checks_run_by_themselves_after_one_set_up():
+    set_up, checks = ten_checks()
+    assert len(checks) == 10
+    for check in checks:
+        exec("\n".join((set_up, check)), {})
+
+
+@pytest.mark.parametrize(
+    ("number", "fault"),
+    [
+        (1, "other_layout"),
+        (2, "half_positions"),
+        (2, "bfloat16_frequencies"),
+        (3, "mixed_layouts"),
+        (3, "bfloat16_angles"),
+        (4, "cached_by_length"),
+        (5, "columns"),
+        (6, "first_query"),
+        (6, "bfloat16_bias"),
+        (7, "one_list"),
+        (8, "scaled_table"),
+        (9, "minus_infinity"),
+        (9, "two_lowest"),
+        (10, "assigned"),
+    ],
+)
+def test_each_of_the_ten_checks_fails_on_its_fault(number, fault):
+    set_up, checks = ten_checks()
+    exec(set_up, names := {})
+    name = {"rotary": "rotate"}.get(FAULTS[fault].kind, FAULTS[fault].kind)
+    assert name in names
+    names[name] = FAULTS[fault].make()
+    with pytest.raises(AssertionError):
+        exec(checks[number - 1], names)
+
+
+def test_the_sound_scaling_is_the_library_s():
+    speeds, _ = dynamic_ntk_inv_freq(8, 1e4, 1.0, 4, 8)
+    x = torch.randn(1, 1, 8, 8)
+    turned = apply_rope(x, *rope_cos_sin(torch.arange(8), speeds), layout="half")[0, 0]
+    found = SOUND["decode"](x[0, 0], x[0, 0], 4)
+    assert torch.allclose(found, turned @ turned[-1], atol=1e-4)
+
+
 def test_every_test_that_the_list_names_exists():
     tests = Path(__file__).parent
     path = tests.parent / "lib" / "faults" / "reports.tsv"
@@ -82,6 +151,5 @@ def test_every_test_that_the_list_names_exists():
         rows = list(csv.DictReader(lines, delimiter="\t"))
     assert len({row["id"] for row in rows}) == len(rows) == 100
     for row in rows:
-        if row["test"]:
-            file, name = row["test"].split("::")
-            assert f"def {name}(" in (tests / file).read_text("utf-8"), row["id"]
+        file, name = row["test"].split("::")
+        assert f"def {name}(" in (tests / file).read_text("utf-8"), row["id"]

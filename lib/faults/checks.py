@@ -1,32 +1,13 @@
 """Checks by kind: each takes a function and says whether it passes."""
 
-import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from lib.faults.registry import Fault
-
-X = torch.sin(torch.arange(64) ** 2 / 7).view(8, 8)  # [T, D], any fixed numbers
-NEAR, FAR = torch.arange(8), torch.arange(8) + 32_761
-
-
-def close(a: Tensor, b: Tensor, error: float = 1e-4) -> bool:
-    """Say whether no number differs by more than an error."""
-    return bool((a.double() - b.double()).abs().max() <= error)
-
-
-def slow(x: Tensor, positions: Tensor) -> Tensor:
-    """Turn number by number in Python's own floats."""
-    out, half = x.double().clone(), x.shape[-1] // 2
-    for t, position in enumerate(positions.tolist()):
-        for i in range(half):
-            angle = position * 10_000 ** (-i / half)
-            a, b = x[t, i].item(), x[t, i + half].item()
-            out[t, i] = a * math.cos(angle) - b * math.sin(angle)
-            out[t, i + half] = b * math.cos(angle) + a * math.sin(angle)
-    return out
+from lib.faults.fault import Fault
+from lib.faults.loops import FAR, NEAR, X, by_loop, close, slow
+from lib.faults.trials import TRIALS
 
 
 def by_distance(f: Callable, start: int) -> bool:
@@ -111,15 +92,6 @@ LOSS = {
 }
 
 
-def by_loop(a: Tensor, b: Tensor) -> Tensor:
-    """Give all products of rows, by Python's own sums."""
-    table = [
-        [sum(x * y for x, y in zip(p, q, strict=True)) for q in b.tolist()]
-        for p in a.tolist()
-    ]
-    return torch.tensor(table)
-
-
 LOGITS = {
     "the same best token": lambda f: torch.equal(
         f(X, X).argmax(1), (X @ X.T).argmax(1)
@@ -134,6 +106,7 @@ CHECKS = {
     "seconds": SECONDS,
     "loss": LOSS,
     "logits": LOGITS,
+    **TRIALS,
 }
 
 

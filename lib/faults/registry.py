@@ -1,11 +1,9 @@
 """The list of faults: where each was public, and how to make it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from lib.faults import counting, masks, prices, rotary, scaling, tables
+from lib.faults.fault import Fault
+from lib.faults.fault import plain as _plain
 
-from lib.faults import counting, prices, rotary
-
-GITHUB = "https://github.com/"
 SOUND = {
     "rotary": rotary.rotate,
     "bias": prices.bias,
@@ -14,41 +12,14 @@ SOUND = {
     "seconds": counting.seconds,
     "loss": counting.loss,
     "logits": counting.logits,
+    "decode": scaling.decode,
+    "magnitude": scaling.magnitude,
+    "image": scaling.image,
+    "weights": masks.weights,
+    "table": tables.table,
+    "load": tables.load,
+    "rank": tables.rank,
 }
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A real fault, as a function that is called like the sound one of its kind.
-
-    Args:
-        name: short, unique.
-        kind: a key of `SOUND` and of `CHECKS`.
-        source: path of the public report on GitHub.
-        year: of that report.
-        breaks: what is wrong, in a few words.
-        make: gives a fresh broken function, with nothing remembered.
-
-    Example:
-        >>> FAULTS["columns"].breaks
-        'pads are counted'
-    """
-
-    name: str
-    kind: str
-    source: str
-    year: int
-    breaks: str
-    make: Callable[[], Callable]
-
-    @property
-    def link(self) -> str:
-        """Give the address of the report."""
-        return GITHUB + self.source
-
-
-def _plain(function: Callable, kind: str, source: str, year: int, breaks: str) -> Fault:
-    return Fault(function.__name__, kind, source, year, breaks, lambda: function)
 
 
 _ALL = [
@@ -143,6 +114,62 @@ _ALL = [
         "mattn/tensai/pull/248",
         2026,
         "lookup's factor in the shared table",
+    ),
+    _plain(
+        scaling.old_keys,
+        "decode",
+        "huggingface/transformers/issues/25104",
+        2023,
+        "old keys under an old base",
+    ),
+    _plain(
+        scaling.factor_only,
+        "magnitude",
+        "ml-explore/mlx-lm/pull/1507",
+        2026,
+        "a given factor is ignored",
+    ),
+    _plain(
+        scaling.image_in_time,
+        "image",
+        "huggingface/transformers/issues/45325",
+        2026,
+        "a still image is given a time",
+    ),
+    _plain(
+        masks.minus_infinity,
+        "weights",
+        "pytorch/pytorch/issues/103749",
+        2023,
+        "a row that sees nothing is NaN",
+    ),
+    _plain(
+        masks.two_lowest,
+        "weights",
+        "NVIDIA-NeMo/Automodel/pull/2658",
+        2026,
+        "two lowest numbers added",
+    ),
+    _plain(
+        tables.frozen_place,
+        "table",
+        "huggingface/transformers/pull/409",
+        2019,
+        "place 0 taken for padding",
+    ),
+    _plain(
+        tables.assigned,
+        "load",
+        "pytorch/pytorch/issues/188346",
+        2026,
+        "assigning unties",
+    ),
+    _plain(
+        tables.unchecked_rank,
+        "rank",
+        "uma-pi1/kge/issues/220",
+        2021,
+        "NaN has rank 1",
     ),
 ]
 FAULTS = {fault.name: fault for fault in _ALL}

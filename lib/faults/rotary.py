@@ -11,9 +11,9 @@ from torch import Tensor
 BASE = 10_000.0
 
 
-def frequencies(width: int) -> Tensor:
+def frequencies(width: int, base: float = BASE) -> Tensor:
     """List one frequency a pair, `[D/2]`, float64."""
-    return BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
 def turn(x: Tensor, angles: Tensor) -> Tensor:
