@@ -1,6 +1,7 @@
 """The book's figures: one style, attention, pairs of features, frames in SVG."""
 
 from lib.figures.attention import draw_attention
+from lib.figures.bars import bars_frame
 from lib.figures.clocks import clocks_frame, shift_frame
 from lib.figures.ids import ids_frame
 from lib.figures.pairs import draw_layouts
@@ -22,6 +23,7 @@ __all__ = [
     "DIVERGING",
     "GREY",
     "SEQUENTIAL",
+    "bars_frame",
     "clocks_frame",
     "draw_attention",
     "draw_layouts",
